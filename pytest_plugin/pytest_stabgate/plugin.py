@@ -1,0 +1,1 @@
+"""options, fixture and summary."""
