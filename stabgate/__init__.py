@@ -1,1 +1,64 @@
-"""stabgate."""
+"""stabgate: the quality gate for model explanations.
+
+Nothing heavy is imported until a name is used: ``import stabgate`` does not even load NumPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stabgate import explainers as explainers
+    from stabgate import perturbations as perturbations
+    from stabgate.attributions import Attributions
+    from stabgate.errors import (
+        ExplainerError,
+        InputError,
+        MissingDependencyError,
+        ModelError,
+        StabgateError,
+        StabilityError,
+    )
+    from stabgate.gate import assert_min_k_stability
+    from stabgate.measure.kstability import KStability, compare_methods, measure_k_stability
+    from stabgate.models import Cost
+    from stabgate.separability import distance_matrix, group_stability, k_stability
+    from stabgate.verdict.verdicts import Outcome, Verdict
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Attributions": "attributions",
+    "Cost": "models",
+    "ExplainerError": "errors",
+    "InputError": "errors",
+    "KStability": "measure.kstability",
+    "MissingDependencyError": "errors",
+    "ModelError": "errors",
+    "Outcome": "verdict.verdicts",
+    "StabgateError": "errors",
+    "StabilityError": "errors",
+    "Verdict": "verdict.verdicts",
+    "assert_min_k_stability": "gate",
+    "compare_methods": "measure.kstability",
+    "distance_matrix": "separability",
+    "group_stability": "separability",
+    "k_stability": "separability",
+    "measure_k_stability": "measure.kstability",
+}
+_ROOMS = ("explainers", "perturbations", "separability")
+
+__all__ = ["__version__", *_HOMES, *_ROOMS]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"stabgate.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"stabgate.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'stabgate' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

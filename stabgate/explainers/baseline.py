@@ -1,0 +1,86 @@
+"""Random attributions (the calibration baseline RAND of [K]) and explainers that users bring."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stabgate.errors import InputError
+from stabgate.explainers.base import Rows, TableExplainer
+from stabgate.tables import Floats, take_rows
+
+
+class Random(TableExplainer):
+    """RAND: i.i.d. uniform attributions in [0, 1) at every run; what no explanation at all scores ([K] section 4).
+
+    Args:
+        model: optional; only recorded.
+    """
+
+    name = "random"
+
+    def __init__(self, model: Any = None) -> None:
+        super().__init__(model)
+
+    def settings(self) -> dict[str, Any]:
+        return {"distribution": "uniform(0, 1)"}
+
+    def explain_encoded(self, rows: Rows, i: int, seed: int) -> Floats:
+        return np.random.default_rng(seed).random(len(rows.features))
+
+
+class Custom(TableExplainer):
+    """An explainer that is a function.
+
+    ``Custom(lambda X, seed: my_attributions(model, X, seed))``
+
+    Args:
+        function: called as ``function(X, seed=seed)`` with X one row in the user's own container; it also gets
+            ``target=`` where it has a parameter of that name. Returns ``(features,)`` or ``(1, features)``.
+            NumPy's, Python's and torch's global generators are seeded with the same seed.
+        model: optional; its outputs then settle the target, and it is checked to be repeatable.
+        background: optional; where given, X must have its columns.
+        name: what reports call the explainer; the function's name by default.
+        settings: what to record: every parameter that changes values.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        model: Any = None,
+        background: Any = None,
+        name: str | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        if not callable(function):
+            raise InputError(f"Custom takes a function of (X, seed), not {type(function).__name__}")
+        super().__init__(model, background=background)
+        self.function = function
+        given = getattr(function, "__name__", type(function).__name__)
+        self.name = name or ("custom" if given == "<lambda>" else given)
+        self._settings = dict(settings or {})
+        self._takes_target = _takes(function, "target")
+        if not _takes(function, "seed"):
+            raise InputError(f"the function {self.name!r} must take a parameter named seed: function(X, seed)")
+
+    def settings(self) -> dict[str, Any]:
+        return self._settings
+
+    def explain_encoded(self, rows: Rows, i: int, seed: int) -> NDArray[Any]:
+        row = take_rows(rows.data, [i])
+        extra = {"target": rows.labels[i]} if self._takes_target else {}
+        values = np.asarray(self.function(row, seed=seed, **extra))
+        return values[0] if values.ndim == 2 and len(values) == 1 else values
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.name == name or p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
