@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,15 @@ class Custom(TableExplainer):
 
     def settings(self) -> dict[str, Any]:
         return self._settings
+
+    def prepare(self, X: Any, *, target: Any = None) -> Rows:
+        """As every explainer's; without a model the function gets `target` as it is."""
+        if target is not None and not self._takes_target:
+            raise InputError(f"target={target!r}: the function {self.name!r} has no parameter named target")
+        if self.model is not None:
+            return super().prepare(X, target=target)
+        rows = super().prepare(X)
+        return replace(rows, labels=(target,) * len(rows.ids))
 
     def explain_encoded(self, rows: Rows, i: int, seed: int) -> NDArray[Any]:
         row = take_rows(rows.data, [i])

@@ -1,0 +1,1 @@
+"""Measurements: explainers and numbers joined into results."""

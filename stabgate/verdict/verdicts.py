@@ -1,0 +1,106 @@
+"""The four outcomes of a gate, and the frozen record of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from stabgate.models import Cost
+
+
+class Outcome(StrEnum):
+    """What happened to a requirement. Only PASS passes.
+
+    INCONCLUSIVE: the interval straddles the requirement. NOT MEASURED: too little was measured to say.
+    """
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    NOT_MEASURED = "NOT MEASURED"
+
+
+@dataclass(frozen=True)
+class KRequirement:
+    """At least `share` of the rows must be k-stable.
+
+    Attributes:
+        k: how many leading features must hold, 2..n.
+        share: share of all rows, in (0, 1]; a row that was not measured counts as not meeting it.
+        require: "order" (the first k are separated from each other, [K] Definition 1), "membership" (each of the
+            first k is separated from every other feature, [K] A.1), or "both".
+        threshold: least distance that counts as separated.
+        rule: "all-pairs" or "consecutive".
+        runs: m; k from another number of runs is another quantity.
+    """
+
+    k: int
+    share: float
+    require: str
+    threshold: float
+    rule: str
+    runs: int
+
+    def __str__(self) -> str:
+        what = {
+            "order": f"k >= {self.k}",
+            "membership": f"top-{self.k} group certified",
+            "both": f"k >= {self.k} and top-{self.k} group certified",
+        }[self.require]
+        return f"{what} on {percent(self.share)} of rows"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One gate's outcome and what it rests on.
+
+    Attributes:
+        name: the gate's name.
+        outcome: PASS, FAIL, INCONCLUSIVE or NOT MEASURED.
+        metric: what `estimate` is.
+        estimate: measured value, or None if nothing was measured.
+        interval: confidence interval of the estimate, or None where none is computed.
+        requirement: what must hold, m included.
+        n: instances asked for.
+        measured: instances measured.
+        met: instances that meet the requirement.
+        runs: m.
+        cost: model rows, calls and seconds.
+        reasons: why the outcome is not PASS, most important first.
+        notes: what a reader should know whatever the outcome.
+        facts: further numbers for tables (explainer, median k, RAND's k), as plain JSON values.
+    """
+
+    name: str
+    outcome: Outcome
+    metric: str
+    estimate: float | None
+    interval: tuple[float, float] | None
+    requirement: KRequirement
+    n: int
+    measured: int
+    met: int
+    runs: int
+    cost: Cost
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    facts: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """True only for PASS."""
+        return self.outcome is Outcome.PASS
+
+    def fact(self, name: str) -> Any:
+        """One of `facts`, or None."""
+        return dict(self.facts).get(name)
+
+
+def percent(share: float) -> str:
+    """A share as text that never rounds onto another number: 90 %, 66.7 %, 99.95 %."""
+    for digits in (0, 1, 2, 3):
+        text = f"{100 * share:.{digits}f}"
+        if abs(float(text) - 100 * share) < 10.0**-digits / 20 or digits == 3:
+            break
+    return f"{text} %"
