@@ -184,6 +184,19 @@ class KStability:
         ]
         return sorted(pairs, key=lambda pair: pair[2])
 
+    def outsiders(self, i: int, k: int) -> list[tuple[str, str, float, bool]]:
+        """Pairs of a feature among the first `k` and one outside that are not told apart, as in `confusions`."""
+        if not self.measured[i]:
+            return []
+        inside, outside = self.ranking[i, :k], self.ranking[i, k:]
+        pairs = [
+            (self.features[a], self.features[b], float(self.distances[i, a, b]), bool(self._tied[i, a, b]))
+            for a in inside
+            for b in outside
+            if not self.separated[i, a, b]
+        ]
+        return sorted(pairs, key=lambda pair: pair[2])
+
     def notes(self) -> tuple[str, ...]:
         """What a reader should know beside the numbers."""
         notes = []

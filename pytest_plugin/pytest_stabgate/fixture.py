@@ -1,0 +1,120 @@
+"""The `stabgate` fixture: stabgate's assertions with the run's settings, each outcome noted for the table."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from stabgate.errors import StabgateError, StabilityError
+from stabgate.gate import assert_min_k_stability
+from stabgate.measure.kstability import KStability, measure_k_stability
+from stabgate.report.text import ORDER, table, table_row
+from stabgate.verdict.verdicts import Outcome, Verdict
+
+from pytest_stabgate.plugin import PROPERTY
+from pytest_stabgate.settings import DEFAULTS, parse, refuse_unknown
+
+
+class Gate:
+    """What a test gets as `stabgate`.
+
+    Settings go: argument in the test, then marker, then flag, then ini file, then default.
+
+    Attributes:
+        used: True once the test has measured something through it.
+    """
+
+    def __init__(self, request: pytest.FixtureRequest, settings: Mapping[str, Any]) -> None:
+        self._request = request
+        self._settings = dict(settings)
+        marker = request.node.get_closest_marker("stabgate")
+        if marker is not None:
+            if marker.args:
+                raise pytest.UsageError("the stabgate marker takes settings by name: @pytest.mark.stabgate(runs=20)")
+            refuse_unknown(marker.kwargs, "setting of the stabgate marker")
+            self._settings |= {n: parse(n, v, f"stabgate marker: {n}") for n, v in marker.kwargs.items()}
+        self._gates = 0
+        self.used = False
+
+    def measure_k_stability(self, explainer: Any, X: Any, **measuring: Any) -> KStability:
+        """`stabgate.measure_k_stability` with the run's settings."""
+        __tracebackhide__ = True
+        self.used = True
+        try:
+            return measure_k_stability(explainer, X, **{**self._settings, **measuring})
+        except StabgateError as error:
+            raise self._shortened(error) from self._cause(error)
+
+    def assert_min_k_stability(
+        self,
+        result_or_explainer: Any,
+        X: Any = None,
+        *,
+        k: int,
+        share: float = 1.0,
+        require: str = "order",
+        name: str | None = None,
+        **measuring: Any,
+    ) -> Verdict:
+        """`stabgate.assert_min_k_stability` with the run's settings; the outcome goes into the table.
+
+        A result that was measured already keeps the settings that it was measured with.
+        """
+        __tracebackhide__ = True
+        self.used = True
+        self._gates += 1
+        if not isinstance(result_or_explainer, KStability):
+            measuring = {**self._settings, **measuring}
+        label = name or self._label()
+        try:
+            verdict = assert_min_k_stability(
+                result_or_explainer,
+                X,
+                k=k,
+                share=share,
+                require=require,
+                name=label,
+                replay=self._replay(),
+                **measuring,
+            )
+        except StabilityError as error:
+            self._note(table_row(error.verdict), error.verdict.outcome)
+            raise self._shortened(error) from self._cause(error)
+        except StabgateError as error:
+            cells = (label, "-", "-", "-", f"k >= {k}", "-", "-", "-", "-", str(Outcome.NOT_MEASURED))
+            self._note(cells, Outcome.NOT_MEASURED)
+            raise self._shortened(error) from self._cause(error)
+        self._note(table_row(verdict), verdict.outcome)
+        return verdict
+
+    def _label(self) -> str:
+        name = str(self._request.node.name)
+        return name if self._gates == 1 else f"{name} ({self._gates})"
+
+    def _note(self, cells: Sequence[str], outcome: Outcome) -> None:
+        # Plain text: a value of any other type would not survive the way from an xdist worker.
+        self._request.node.user_properties.append((PROPERTY, json.dumps({"outcome": outcome, "cells": list(cells)})))
+
+    def _replay(self) -> str:
+        flags = [f"--stabgate-{n}={v}" for n, v in self._settings.items() if v != DEFAULTS[n]]
+        return shlex.join(["pytest", self._request.node.nodeid, *flags])
+
+    def _shortened(self, error: StabgateError) -> StabgateError:
+        """The error without stabgate's own frames: the reader needs the reason and their own line."""
+        return error if self._request.config.getoption("fulltrace") else error.with_traceback(None)
+
+    def _cause(self, error: StabgateError) -> BaseException | None:
+        return error.__cause__ if self._request.config.getoption("fulltrace") else None
+
+
+def summary(records: Mapping[str, Sequence[str]]) -> list[str]:
+    """Lines of the table, problems first, then by test id."""
+    gates = [
+        (ORDER[Outcome(gate["outcome"])], nodeid, number, gate["cells"])
+        for nodeid, found in records.items()
+        for number, gate in enumerate(json.loads(text) for text in found)
+    ]
+    return table([cells for *_, cells in sorted(gates)])

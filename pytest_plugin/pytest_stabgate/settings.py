@@ -1,0 +1,54 @@
+"""The settings that flags, ini keys and the marker share: one definition of name, type and range."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pytest
+
+
+class Setting(NamedTuple):
+    type: type
+    least: float
+    most: float
+    allowed: str
+    help: str
+
+
+SETTINGS = {
+    "runs": Setting(int, 2, math.inf, "an integer of at least 2", "runs of each explanation"),
+    "seed": Setting(int, 0, math.inf, "an integer of at least 0", "seed of every measurement"),
+    "threshold": Setting(float, 5e-324, 1, "a number above 0 and at most 1", "least distance that counts as separated"),
+}
+DEFAULTS: dict[str, Any] = {"runs": 50, "seed": 0, "threshold": 0.9}
+
+
+def parse(name: str, value: Any, where: str) -> Any:
+    """`value` as the setting's type.
+
+    Raises:
+        pytest.UsageError: another type, or out of range; the message names `where` it came from.
+    """
+    setting = SETTINGS[name]
+    try:
+        if isinstance(value, bool) or (setting.type is int and isinstance(value, float)):
+            raise ValueError(value)
+        number = setting.type(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not setting.least <= number <= setting.most:
+        raise pytest.UsageError(f"{where}={value!r}: it must be {setting.allowed}")
+    return number
+
+
+def refuse_unknown(names: Iterable[str], what: str, *, prefix: str = "") -> None:
+    """Raise a usage error for the first name that is no setting, with the nearest one that is."""
+    for name in names:
+        if name not in SETTINGS:
+            near = difflib.get_close_matches(name, SETTINGS, 1)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else ""
+            known = ", ".join(prefix + known for known in SETTINGS)
+            raise pytest.UsageError(f"unknown {what} {prefix}{name}{hint} (known: {known})")

@@ -1,0 +1,68 @@
+"""The assertions: measure (unless that is done already), judge, and raise a reason when the outcome is not PASS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stabgate.errors import InputError, StabilityError
+from stabgate.measure.kstability import KStability, measure_k_stability
+from stabgate.report.text import failure_text
+from stabgate.verdict.kstability import check_requirement, judge_k, k_requirement
+from stabgate.verdict.verdicts import Verdict
+
+
+def assert_min_k_stability(
+    result_or_explainer: Any,
+    X: Any = None,
+    *,
+    k: int,
+    share: float = 1.0,
+    require: str = "order",
+    name: str | None = None,
+    replay: str | None = None,
+    **measuring: Any,
+) -> Verdict:
+    """Require that at least `share` of the rows keep the order of their first `k` features over repeated runs.
+
+    Args:
+        result_or_explainer: a `KStability`, or an explainer that is then measured on `X`.
+        X: rows to explain; not with a result.
+        k: 2..n. k = 1 would certify nothing and is refused.
+        share: in (0, 1]; rows that could not be measured count as not meeting the requirement.
+        require: "order": the first k are separated from each other ([K] Definition 1); "membership": each of the
+            first k is separated from all others ([K] A.1), so the set cannot change; "both".
+        name: what messages and tables call this gate; the explainer's name by default.
+        replay: the command that a failure suggests for seeing it again.
+        measuring: options of `measure_k_stability` (target, runs, threshold, rule, value, density, seed, ...).
+
+    Returns:
+        The verdict, when it is PASS.
+
+    Raises:
+        StabilityError: the requirement was not met, or too little was measured to say (an AssertionError).
+        InputError: the requirement, the data or an option cannot be used.
+    """
+    __tracebackhide__ = True
+    check_requirement(k=k, share=share, require=require)
+    if isinstance(result_or_explainer, KStability):
+        given = [*(["X"] if X is not None else []), *measuring]
+        if given:
+            raise InputError(f"{given[0]} cannot be given with a result: it has been measured already")
+        result = result_or_explainer
+    else:
+        if X is None:
+            raise InputError("X is missing: pass the rows to explain, or a KStability result")
+        features = getattr(X, "shape", (0, 0))[-1] if getattr(X, "ndim", 0) == 2 else None
+        check_requirement(k=k, share=share, require=require, features=features)
+        result = measure_k_stability(result_or_explainer, X, **measuring)
+    requirement = k_requirement(result, k=k, share=share, require=require)
+    explainer = str(result.attributions.provenance.get("explainer", "explainer"))
+    verdict = judge_k(result, requirement, name=name or explainer)
+    if not verdict.passed:
+        raise StabilityError(failure_text(verdict, result, replay=replay or _replay(result)), verdict)
+    return verdict
+
+
+def _replay(result: KStability) -> str:
+    seed = result.attributions.provenance.get("seed", 0)
+    return f"measure_k_stability(explainer, X, runs={result.runs}, threshold={result.threshold:g}, seed={seed})"

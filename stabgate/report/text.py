@@ -1,0 +1,146 @@
+"""Plain text: what a failed gate says, and the table of all gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stabgate.verdict.verdicts import Outcome, Verdict, percent
+
+if TYPE_CHECKING:
+    from stabgate.measure.kstability import KStability
+
+WORST_ROWS = 5
+PAIRS_PER_ROW = 3
+NAME_WIDTH = 40  # feature names longer than this are cut in the middle
+
+# Problems first: what a reader of a red build looks for.
+ORDER = {Outcome.FAIL: 0, Outcome.NOT_MEASURED: 1, Outcome.INCONCLUSIVE: 2, Outcome.PASS: 3}
+
+
+def failure_text(verdict: Verdict, result: KStability, *, replay: str) -> str:
+    """Why a gate did not pass: required against measured, the worst rows, and how to see it again."""
+    requirement = verdict.requirement
+    if verdict.estimate is None:
+        measured = "measured nothing"
+    else:
+        measured = f"measured {percent(verdict.estimate)} ({verdict.met} of {verdict.n} rows)"
+    lines = [
+        f"{verdict.outcome}: {verdict.name}: required {requirement}, {measured}"
+        f" [distance >= {requirement.threshold:g}, {verdict.runs} runs, {requirement.rule}]"
+    ]
+    lines += [f"  {reason}" for reason in verdict.reasons if "are needed" not in reason]
+    lines += _unmeasured(result)
+    lines += _worst(verdict, result)
+    lines += [f"  note: {note}" for note in verdict.notes if note not in verdict.reasons]
+    rand = "" if verdict.fact("rand_k") is None else f", RAND's is {number(verdict.fact('rand_k'))}"
+    if verdict.fact("median_k") is not None:
+        lines.append(f"  median k is {number(verdict.fact('median_k'))}{rand}")
+    lines.append(f"  replay: {replay}")
+    return "\n".join(lines)
+
+
+def _unmeasured(result: KStability) -> list[str]:
+    failures = list(result.attributions.failures.items())
+    lines = [f"  row {row!r} not measured: {reason}" for row, reason in failures[:WORST_ROWS]]
+    if len(failures) > WORST_ROWS:
+        lines.append(f"  and {len(failures) - WORST_ROWS} more rows not measured")
+    return lines
+
+
+def _worst(verdict: Verdict, result: KStability) -> list[str]:
+    requirement = verdict.requirement
+    failing = np.flatnonzero(result.measured & ~result.meets(requirement.k, requirement.require))
+    ranked = sorted(failing.tolist(), key=lambda i: (int(result.k[i]), _gap(result, i, requirement)))
+    lines = []
+    for i in ranked[:WORST_ROWS]:
+        pairs = blockers(result, i, requirement.k, requirement.require)[:PAIRS_PER_ROW]
+        shown = "; ".join(
+            f"{clip(a)} and {clip(b)} cannot be told apart ({'tied' if tied else f'distance {distance(d, result)}'})"
+            for a, b, d, tied in pairs
+        )
+        lines.append(f"  row {result.instances[i]!r}: k = {result.k[i]}: {shown}")
+    if len(ranked) > WORST_ROWS:
+        lines.append(f"  and {len(ranked) - WORST_ROWS} more rows below the requirement")
+    return lines
+
+
+def _gap(result: KStability, i: int, requirement: Any) -> float:
+    pairs = blockers(result, i, requirement.k, requirement.require)
+    return pairs[0][2] if pairs else 0.0
+
+
+def blockers(result: KStability, i: int, k: int, require: str) -> list[tuple[str, str, float, bool]]:
+    """The pairs of features that keep instance `i` from meeting a requirement, smallest distance first."""
+    pairs = result.confusions(i) if require in ("order", "both") and result.k[i] < k else []
+    if require in ("membership", "both"):
+        pairs = pairs + [pair for pair in result.outsiders(i, k) if pair not in pairs]
+    return sorted(pairs, key=lambda pair: pair[2])
+
+
+def distance(d: float, result: KStability) -> str:
+    """A distance with as many digits as it takes to stand on its own side of the threshold."""
+    for digits in range(2, 16):
+        text = f"{d:.{digits}f}"
+        if (float(text) >= result.threshold) == (d >= result.threshold):
+            return text
+    return repr(d)
+
+
+def clip(name: str) -> str:
+    """A feature's name in quotes, cut in the middle where it is long."""
+    if len(name) > NAME_WIDTH:
+        name = name[: NAME_WIDTH // 2 - 1] + "…" + name[-(NAME_WIDTH // 2) :]
+    return repr(name)
+
+
+def number(value: float | None) -> str:
+    """A number without trailing zeros; "-" for None."""
+    return "-" if value is None else f"{value:g}"
+
+
+HEADINGS = (
+    "gate",
+    "explainer",
+    "k (median)",
+    "rows that meet",
+    "requirement",
+    "RAND's k",
+    "runs",
+    "model rows",
+    "seconds",
+    "verdict",
+)
+
+
+def table_row(verdict: Verdict) -> tuple[str, ...]:
+    """One gate as the cells of the table."""
+    met = "-" if verdict.estimate is None else f"{verdict.met}/{verdict.n} ({percent(verdict.estimate)})"
+    return (
+        verdict.name,
+        str(verdict.fact("explainer")),
+        number(verdict.fact("median_k")),
+        met,
+        str(verdict.requirement),
+        number(verdict.fact("rand_k")),
+        str(verdict.runs),
+        f"{verdict.cost.rows:,}",
+        f"{verdict.cost.seconds:.1f}",
+        str(verdict.outcome),
+    )
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Aligned lines: headings, then `rows` of cells."""
+    cells = [HEADINGS, *rows]
+    widths = [max(len(row[j]) for row in cells) for j in range(len(HEADINGS))]
+    numeric = {2, 5, 6, 7, 8}
+    return [
+        "  ".join(
+            cell.rjust(width) if j in numeric else cell.ljust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]

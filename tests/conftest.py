@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Data that is laid beside a checkout, not in it."""
+    if not (SHARED / "data" / "SOURCES.md").exists():
+        pytest.skip("the data folder ../shared is not beside this checkout")
+    return SHARED

@@ -1,0 +1,242 @@
+"""The plugin through pytest itself: flags, ini keys, marker, table, messages, exit codes, xdist."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+# Three features whose magnitudes are 3, 2 and 1 with a spread that the test chooses: 0.01 keeps them far apart.
+GATE = """
+    import numpy as np
+    import pytest
+    import stabgate as sg
+
+    X = np.zeros((6, 3))
+
+    def noisy(spread):
+        def explain(X, seed):
+            return np.array([3.0, 2.0, 1.0]) + spread * np.random.default_rng(seed).normal(size=3)
+        return sg.explainers.Custom(explain, name=f"noise {spread}")
+"""
+PASSING = """
+    def test_steady(stabgate):
+        verdict = stabgate.assert_min_k_stability(noisy(0.01), X, k=3, share=0.9)
+        assert verdict.passed and verdict.estimate == 1.0
+"""
+FAILING = """
+    def test_shaky(stabgate):
+        stabgate.assert_min_k_stability(noisy(2.0), X, k=3, share=0.9, name="credit/shaky")
+"""
+
+
+@pytest.fixture
+def gates(pytester: pytest.Pytester):
+    def write(*parts: str, ini: str = ""):
+        if ini:
+            pytester.makeini("[pytest]\n" + ini)
+        pytester.makepyfile(test_gates="\n".join([GATE, *parts]))
+        return pytester
+
+    return write
+
+
+def table(result: pytest.RunResult) -> list[list[str]]:
+    """Cells of the summary table without the seconds, which differ from run to run."""
+    lines = result.outlines
+    start = next(i for i, line in enumerate(lines) if re.match(r"=+ stabgate =+", line))
+    rows = []
+    for line in lines[start + 1 :]:
+        if line.startswith("="):
+            break
+        cells = re.split(r"\s{2,}", line.strip())
+        rows.append(cells[:8] + cells[9:])
+    return rows
+
+
+def test_a_met_requirement_passes_and_is_in_the_table(gates):
+    result = gates(PASSING).runpytest("-p", "no:cacheprovider")
+    assert result.ret == 0
+    headings, row = table(result)
+    assert headings[0] == "gate"
+    assert row == ["test_steady", "noise 0.01", "3", "6/6 (100 %)", "k >= 3 on 90 % of rows", "1", "50", "0", "PASS"]
+
+
+def test_an_unmet_requirement_fails_the_build_with_the_reason_first(gates):
+    result = gates(PASSING, FAILING).runpytest("--stabgate-runs=20")
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, failed=1)
+    text = result.stdout.str()
+    first = next(line for line in result.outlines if line.startswith("E  "))
+    assert re.search(
+        r"FAIL: credit/shaky: required k >= 3 on 90 % of rows, measured 0 % \(0 of 6 rows\)"
+        r" \[distance >= 0.9, 20 runs, all-pairs\]",
+        first,
+    )
+    worst = re.findall(r"row (\d): k = 1: '(x\d)' and '(x\d)' cannot be told apart \(distance (0\.\d+)\)", text)
+    assert len(worst) == 5
+    assert [float(w[3]) for w in worst] == sorted(float(w[3]) for w in worst)
+    assert "and 1 more rows below the requirement" in text
+    assert "replay: pytest test_gates.py::test_shaky --stabgate-runs=20" in text
+    assert [row[0] for row in table(result)] == ["gate", "credit/shaky", "test_steady"]  # problems first
+
+
+def test_the_failure_shows_the_users_line_and_none_of_ours(gates):
+    result = gates(FAILING).runpytest()
+    text = result.stdout.str()
+    assert "stabgate.assert_min_k_stability(noisy(2.0)" in text
+    assert "gate.py" not in text
+    assert "runs.py" not in text
+
+
+def test_two_workers_give_the_same_verdicts_table_and_exit_code(gates):
+    pytester = gates(PASSING, FAILING, PASSING.replace("steady", "calm"))
+    serial = pytester.runpytest("-p", "no:randomly")
+    spread = pytester.runpytest("-n", "2")
+    assert serial.ret == spread.ret == 1
+    assert table(serial) == table(spread)
+    assert len(table(serial)) == 4
+    spread.assert_outcomes(passed=2, failed=1)
+
+
+def test_a_threshold_above_what_is_measured_fails_also_under_xdist(gates):
+    borderline = PASSING.replace("0.01", "0.2")
+    pytester = gates(borderline)
+    assert pytester.runpytest().ret == 0
+    assert pytester.runpytest("--stabgate-threshold=1").ret == 1
+    assert pytester.runpytest("--stabgate-threshold=1", "-n", "2").ret == 1
+
+
+SHOW = """
+    def test_show(stabgate):
+        result = stabgate.measure_k_stability(noisy(0.01), X[:2])
+        print("settings", result.runs, result.attributions.provenance["seed"], result.threshold)
+"""
+MARKED = SHOW.replace("    def test_show", "    @pytest.mark.stabgate(runs=7)\n    def test_show")
+WRITTEN = SHOW.replace("X[:2])", "X[:2], runs=5, seed=8)")
+
+
+@pytest.mark.parametrize(
+    ("part", "ini", "flags", "expected"),
+    [
+        (SHOW, "", [], "settings 50 0 0.9"),
+        (SHOW, "stabgate_runs = 11\nstabgate_seed = 4\nstabgate_threshold = 0.5", [], "settings 11 4 0.5"),
+        (SHOW, "stabgate_runs = 11", ["--stabgate-runs=12", "--stabgate-seed=3"], "settings 12 3 0.9"),
+        (MARKED, "stabgate_runs = 11", ["--stabgate-runs=12"], "settings 7 0 0.9"),
+        (WRITTEN, "stabgate_runs = 11", ["--stabgate-runs=12", "--stabgate-threshold=0.8"], "settings 5 8 0.8"),
+    ],
+)
+def test_argument_beats_marker_beats_flag_beats_ini(gates, part, ini, flags, expected):
+    result = gates(part, ini=ini).runpytest("-s", *flags)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"*{expected}"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "ini", "message"),
+    [
+        (["--stabgate-runs=1"], "", "--stabgate-runs='1': it must be an integer of at least 2"),
+        (["--stabgate-runs=2.5"], "", "--stabgate-runs='2.5': it must be an integer of at least 2"),
+        (["--stabgate-seed=-1"], "", "--stabgate-seed='-1': it must be an integer of at least 0"),
+        (["--stabgate-threshold=1.5"], "", "--stabgate-threshold='1.5': it must be a number above 0 and at most 1"),
+        (["--stabgate-threshold=nan"], "", "--stabgate-threshold='nan'"),
+        ([], "stabgate_runs = many", "ini key stabgate_runs='many'"),
+        ([], "stabgate_rums = 3", "unknown ini key stabgate_rums; did you mean stabgate_runs?"),
+        (["--stabgate-treshold=0.5"], "", "--stabgate-treshold"),
+    ],
+)
+def test_a_wrong_setting_is_a_usage_error_that_names_it(gates, flags, ini, message):
+    result = gates(PASSING, ini=ini).runpytest(*flags)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in result.stderr.str()
+
+
+def test_a_wrong_marker_setting_fails_and_names_the_nearest(gates):
+    part = PASSING.replace("    def test_steady", "    @pytest.mark.stabgate(treshold=0.5)\n    def test_steady")
+    result = gates(part).runpytest()
+    assert result.ret == 1
+    assert "unknown setting of the stabgate marker treshold; did you mean threshold?" in result.stdout.str()
+
+
+def test_the_header_names_version_and_settings(gates):
+    result = gates(PASSING).runpytest("--stabgate-runs=20")
+    assert re.search(r"^stabgate: \d\S*, runs=20, seed=0, threshold=0\.9$", result.stdout.str(), re.M)
+
+
+def test_the_marker_selects_gates(gates):
+    result = gates(PASSING, "    def test_other():\n        pass\n").runpytest("-m", "stabgate", "--strict-markers")
+    result.assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_test_that_uses_the_fixture_and_measures_nothing_does_not_pass(gates):
+    result = gates("    def test_empty(stabgate):\n        pass\n").runpytest()
+    assert result.ret == 1
+    assert "without measuring anything" in result.stdout.str()
+
+
+def test_skipped_and_failing_tests_keep_their_own_reason(gates):
+    result = gates(
+        "    def test_skip(stabgate):\n        pytest.skip('no data')\n",
+        "    def test_broken(stabgate):\n        assert 1 == 2\n",
+    ).runpytest()
+    result.assert_outcomes(skipped=1, failed=1)
+
+
+def test_a_gate_that_cannot_be_measured_fails_with_its_reason_and_stands_in_the_table(gates):
+    part = """
+    def test_raises(stabgate):
+        def explain(X, seed):
+            raise RuntimeError("no licence")
+        stabgate.assert_min_k_stability(sg.explainers.Custom(explain), X, k=2)
+
+    def test_wrong_k(stabgate):
+        stabgate.assert_min_k_stability(noisy(0.1), X, k=7)
+    """
+    result = gates(part).runpytest()
+    assert result.ret == 1
+    text = result.stdout.str()
+    assert "NOT MEASURED: explain: required k >= 2 on 100 % of rows, measured nothing" not in text
+    assert "NOT MEASURED: test_raises: required k >= 2 on 100 % of rows, measured nothing" in text
+    assert "row 0 not measured: run 0 (seed " in text
+    assert "RuntimeError: no licence" in text
+    assert "k=7 asks for more than the 3 features there are" in text
+    assert "Traceback" not in text
+    assert [row[-1] for row in table(result)[1:]] == ["NOT MEASURED", "NOT MEASURED"]
+
+
+def test_user_properties_are_plain_text_in_junit(gates):
+    pytester = gates(FAILING)
+    pytester.runpytest("--junitxml=out.xml")
+    xml = (pytester.path / "out.xml").read_text()
+    value = re.search(r'name="stabgate" value="([^"]*)"', xml)
+    assert value is not None
+    assert json.loads(value.group(1).replace("&quot;", '"').replace("&gt;", ">"))["outcome"] == "FAIL"
+
+
+def test_without_the_plugin_the_assertions_still_work(gates):
+    part = """
+    def test_plain():
+        sg.assert_min_k_stability(noisy(0.01), X, k=3, runs=20)
+        with pytest.raises(AssertionError, match="required k >= 3 on 100 % of rows") as caught:
+            sg.assert_min_k_stability(noisy(2.0), X, k=3, runs=20)
+        assert caught.value.verdict.outcome == "FAIL"
+    """
+    pytester = gates(part)
+    assert pytester.runpytest("-p", "no:stabgate").ret == 0
+    assert pytester.runpytest("-p", "no:stabgate", "--stabgate-runs=3").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_loading_imports_nothing_heavy():
+    """Measured as a set of modules, which no machine's speed can change."""
+    code = (
+        "import sys, pytest_stabgate.plugin, stabgate;"
+        "heavy = {'numpy','scipy','pandas','sklearn','joblib','shap','lime','dice_ml','torch','captum','mlflow'};"
+        "print(sorted(heavy & set(sys.modules)), sorted(m for m in sys.modules if m.startswith('stabgate')))"
+    )
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
+    assert out.strip() == "[] ['stabgate']"
