@@ -71,6 +71,7 @@ class Model:
         task: what kind of outputs it has, where that is known.
         labels: class labels in the order of the outputs, or None where the model has none.
         inner: the object itself, for explainers that look inside (trees, linear models, networks).
+        notes: what a reader of the results must know about how the model was called.
     """
 
     call: Callable[[Any], Any]
@@ -78,6 +79,7 @@ class Model:
     task: Task = "unknown"
     labels: tuple[Any, ...] | None = None
     inner: Any = None
+    notes: tuple[str, ...] = ()
 
     def predict(self, data: Any, rows: int) -> Floats:
         """Outputs for `rows` rows as float64 ``(rows, outputs)``.
