@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol, runtime_checkable
@@ -65,6 +66,9 @@ class TableExplainer(ABC):
 
     name: str = "explainer"
     package: str | None = None  # the distribution whose version belongs into the record
+    # False for explainers whose draws all come from generators of their own: global ones are then left alone, which
+    # is the only way not to disturb other threads that draw from them.
+    draws_globally: bool = True
 
     def __init__(self, model: Any, *, background: Any = None) -> None:
         self.model: Model | None = None if model is None else as_model(model)
@@ -79,7 +83,7 @@ class TableExplainer(ABC):
 
     @abstractmethod
     def explain_encoded(self, rows: Rows, i: int, seed: int) -> NDArray[Any]:
-        """Attributions ``(features,)`` of row `i`. Global generators are seeded with `seed` already."""
+        """Attributions ``(features,)`` of row `i`. Global generators are seeded already if `draws_globally`."""
 
     @property
     def cost(self) -> Cost:
@@ -94,12 +98,14 @@ class TableExplainer(ABC):
         return self._predictor
 
     def describe(self) -> dict[str, Any]:
-        """What is recorded about the explainer: name, settings, package version, model."""
+        """What is recorded about the explainer: name, settings, package version, model, notes."""
         record: dict[str, Any] = {"explainer": self.name, "settings": self.settings()}
         if self.package is not None:
             record["package"] = {self.package: _version(self.package)}
         if self.model is not None:
             record["model"] = self.model.name
+            if self.model.notes:
+                record["notes"] = list(self.model.notes)
         return record
 
     def prepare(self, X: Any, *, target: Any = None) -> Rows:
@@ -130,7 +136,7 @@ class TableExplainer(ABC):
             ExplainerError: the explainer raised, or returned another shape or values that are not finite.
         """
         try:
-            with isolated(seed):
+            with isolated(seed) if self.draws_globally else nullcontext():
                 values = np.asarray(self.explain_encoded(rows, i, seed), dtype=np.float64)
         except StabgateError:
             raise
