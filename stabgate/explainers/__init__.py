@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stabgate.explainers.base import Explainer, TableExplainer
     from stabgate.explainers.baseline import Custom, Random
+    from stabgate.explainers.captum import Captum
     from stabgate.explainers.dice import Dice
     from stabgate.explainers.lime import Lime
     from stabgate.explainers.shap import Shap
 
 _HOMES = {
+    "Captum": "captum",
     "Custom": "baseline",
     "Dice": "dice",
     "Explainer": "base",
@@ -22,7 +24,7 @@ _HOMES = {
     "TableExplainer": "base",
 }
 
-__all__ = ["Custom", "Dice", "Explainer", "Lime", "Random", "Shap", "TableExplainer"]
+__all__ = ["Captum", "Custom", "Dice", "Explainer", "Lime", "Random", "Shap", "TableExplainer"]
 
 
 def __getattr__(name: str) -> Any:
