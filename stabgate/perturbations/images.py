@@ -192,18 +192,21 @@ class GaussianNoise(Perturbation):
 
         result = torch.empty_like(images)
         for i, seed in enumerate(seeds):
-            generator = torch.Generator().manual_seed(seed)
+            generator = torch.Generator("cpu").manual_seed(seed)
             # float32 whatever the images are: the draws of another type would be other numbers.
-            noise = torch.randn(images.shape[1:], generator=generator, dtype=torch.float32)
+            noise = torch.randn(images.shape[1:], generator=generator, dtype=torch.float32, device="cpu")
             result[i] = (images[i] + (noise * float(self.severity)).to(images)).clamp(0.0, 1.0)
         return result
 
 
 @lru_cache(maxsize=16)
 def _seen_by_both(height: int, width: int, degrees: float, nearest: bool) -> torch.Tensor:
-    forward = rotation_places(height, width, degrees)
-    known = (forward.nearest() if nearest else forward).inside()
-    return known_after(known, rotation_places(height, width, -degrees))
+    import torch
+
+    with torch.inference_mode(False):
+        forward = rotation_places(height, width, degrees)
+        known = (forward.nearest() if nearest else forward).inside()
+        return known_after(known, rotation_places(height, width, -degrees))
 
 
 def _moved_right(values: torch.Tensor, pixels: int) -> torch.Tensor:

@@ -45,12 +45,13 @@ def rotation_places(height: int, width: int, degrees: float) -> Places:
     angle = math.radians(degrees)
     cos, sin = math.cos(angle), math.sin(angle)
     middle_row, middle_column = (height - 1) / 2.0, (width - 1) / 2.0
-    row = torch.arange(height, dtype=torch.float64)[:, None] - middle_row
-    column = torch.arange(width, dtype=torch.float64)[None, :] - middle_column
-    return Places(
-        _snap(middle_row + row * cos + column * sin),
-        _snap(middle_column + column * cos - row * sin),
-    )
+    with torch.inference_mode(False):  # the result is kept, and the next caller may need gradients
+        row = torch.arange(height, dtype=torch.float64, device="cpu")[:, None] - middle_row
+        column = torch.arange(width, dtype=torch.float64, device="cpu")[None, :] - middle_column
+        return Places(
+            _snap(middle_row + row * cos + column * sin),
+            _snap(middle_column + column * cos - row * sin),
+        )
 
 
 def read_bilinear(images: torch.Tensor, places: Places) -> torch.Tensor:

@@ -70,7 +70,7 @@ def compare_maps(
             100 elements (published), an option out of range or without effect.
         MissingDependencyError: torch is not installed.
     """
-    require_torch("comparing attribution maps")
+    torch = require_torch("comparing attribution maps")
     shares = _read_weights(weights)
     first, second = read_maps(a, "a"), read_maps(b, "b")
     check_same_shape(first, second)

@@ -68,6 +68,6 @@ def published_scores(a: torch.Tensor, b: torch.Tensor, *, eps: tuple[float, floa
         components=torch.stack([ssim, (rho + 1.0) / 2.0, overlap], dim=1),
         finite=torch.stack(finite, dim=1),
         signal=torch.stack(signal, dim=1),
-        overlap=torch.ones(n, dtype=torch.bool),
-        pixels=torch.full((n,), elements),
+        overlap=torch.ones(n, dtype=torch.bool, device=a.device),
+        pixels=torch.full((n,), elements, device=a.device),
     )
