@@ -144,7 +144,7 @@ def tree(job: Job) -> Run:
 
     def run(row: Floats, _seed: int) -> NDArray[Any]:
         data = row[None, :] if job.table.container == "sparse" else job.table.decode(row[None, :])
-        return _of_target(explainer.shap_values(data, check_additivity=check), job)
+        return _of_target(explainer.shap_values(data, check_additivity=check, from_call=True), job)
 
     return run
 
