@@ -20,7 +20,6 @@ from stabgate.explainers.base import Rows, TableExplainer, require
 from stabgate.explainers.dice_frame import OUTCOME, DiceFrame
 from stabgate.explainers.dice_model import DiceModel, Scores
 from stabgate.explainers.dice_settings import FEWEST, DiceSettings, Method
-from stabgate.models import Predictor
 from stabgate.seeds import isolated
 from stabgate.tables import Floats, Table
 
@@ -115,6 +114,9 @@ class Dice(TableExplainer):
             )
         self.asked.check_names(self.table.features)
         self._search: _Search | None = None
+        self._outputs: tuple[Table, Floats] | None = (
+            None  # of the background; kept, so that workers need not ask again
+        )
 
     def settings(self) -> dict[str, Any]:
         return self.asked.record()
@@ -161,8 +163,8 @@ class Dice(TableExplainer):
                 found = search.explainer.local_feature_importance(
                     frame.frame(row),
                     total_CFs=self.asked.total_cfs,
-                    features_to_vary=self._vary(frame),
-                    permitted_range=self._ranges(rows.table, frame),
+                    features_to_vary=frame.names_of(self.asked.features_to_vary),
+                    permitted_range=frame.ranges(rows.table, self.asked.permitted_range),
                     posthoc_sparsity_param=self.asked.sparsity_param if self.asked.sparsity else None,
                     posthoc_sparsity_algorithm=self.asked.sparsity or "binary",
                     **ask,
@@ -189,23 +191,25 @@ class Dice(TableExplainer):
         for column, known, value in zip(search.model.frame.columns, background.T, row[0], strict=True):
             seen = np.isnan(known).any() if np.isnan(value) else (known == value).any()
             if not column.continuous and not seen:
-                return self._build(table, np.concatenate([background, row]))
+                whole = np.concatenate([background, row])
+                return self._build(table, whole, self.predictor(whole))
         return search
 
     def _on_background(self, table: Table) -> _Search:
         if self._search is None:
-            self._search = self._build(table, self.encoded_background(table))
+            background = self.encoded_background(table)
+            if self._outputs is None or self._outputs[0] != table:
+                self._outputs = table, self.predictor(background)
+            self._search = self._build(table, background, self._outputs[1])
         return self._search
 
-    def _build(self, table: Table, background: Floats) -> _Search:
+    def _build(self, table: Table, background: Floats, outputs: Floats) -> _Search:
         dice_ml = require("dice_ml", "dice")
         assert self.model is not None
         frame = DiceFrame.of(table, background, self.asked.continuous)
-        predictor: Predictor = self.predictor
         with isolated(0):  # whatever is drawn here is not drawn from the row's stream
-            outputs = predictor(background)
             scores = Scores.of(self.model, outputs, self.asked.desired_range)
-            model = DiceModel(predictor, frame, scores)
+            model = DiceModel(self.predictor, frame, scores)
             data = frame.frame(background)
             precisions = frame.precisions(data)
             data[OUTCOME] = scores.predictions(outputs)
@@ -265,34 +269,6 @@ class Dice(TableExplainer):
                 "method='random'"
             )
         return goal
-
-    def _vary(self, frame: DiceFrame) -> str | list[str]:
-        if self.asked.features_to_vary == "all":
-            return "all"
-        names = {column.feature: column.name for column in frame.columns}
-        return [names[feature] for feature in self.asked.features_to_vary]
-
-    def _ranges(self, table: Table, frame: DiceFrame) -> dict[str, list[Any]] | None:
-        if not self.asked.permitted_range:
-            return None
-        ranges: dict[str, list[Any]] = {}
-        for column, known in zip(frame.columns, table.columns, strict=True):
-            given = self.asked.permitted_range.get(column.feature)
-            if given is None:
-                continue
-            if column.continuous:
-                ranges[column.name] = [float(v) / column.scale for v in given]
-            elif column.texts:
-                levels = [False, True] if known.kind == "boolean" else list(known.levels)
-                unknown = [v for v in given if v not in levels]
-                if unknown:
-                    raise InputError(
-                        f"permitted_range: {unknown[0]!r} is not a level of column {column.feature!r}"
-                    )
-                ranges[column.name] = [column.texts[levels.index(v)] for v in given]
-            else:
-                ranges[column.name] = [column.text(float(v)) for v in given]
-        return ranges
 
 
 @contextmanager

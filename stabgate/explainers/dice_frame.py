@@ -8,7 +8,7 @@ text is left as it is, so that its levels sort and sample exactly as in a direct
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +171,38 @@ class DiceFrame:
                     ]
                     found[column.name] = max(1, *(len(d) for d in digits))
         return found
+
+    def names_of(self, features: str | Sequence[str]) -> str | list[str]:
+        """DiCE's names of these features, in this order; "all" stays as it is."""
+        if isinstance(features, str):
+            return features
+        names = {column.feature: column.name for column in self.columns}
+        return [names[feature] for feature in features]
+
+    def ranges(self, table: Table, permitted: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]] | None:
+        """The user's ranges and levels, by feature, as DiCE's; None where there are none.
+
+        Raises:
+            InputError: a level that the column does not have.
+        """
+        ranges: dict[str, list[Any]] = {}
+        for column, known in zip(self.columns, table.columns, strict=True):
+            given = permitted.get(column.feature)
+            if given is None:
+                continue
+            if column.continuous:
+                ranges[column.name] = [float(v) / column.scale for v in given]
+            elif column.texts:
+                levels = [False, True] if known.kind == "boolean" else list(known.levels)
+                unknown = [v for v in given if v not in levels]
+                if unknown:
+                    raise InputError(
+                        f"permitted_range: {unknown[0]!r} is not a level of column {column.feature!r}"
+                    )
+                ranges[column.name] = [column.texts[levels.index(v)] for v in given]
+            else:
+                ranges[column.name] = [column.text(float(v)) for v in given]
+        return ranges or None
 
 
 def _integer(column: Column, values: Floats) -> bool:

@@ -425,3 +425,18 @@ def test_rows_are_counted():
     explainer.explain(X.iloc[[130]], seed=0)
     assert explainer.cost.rows > 1000
     assert explainer.cost.calls > 2
+
+
+def test_permitted_levels():
+    frame, model = loans()
+    explainer = Dice(
+        model, background=frame.iloc[:100], permitted_range={"home": ["own"], "income": (10, 90)}
+    )
+    values = explainer.explain(frame.iloc[[110]], seed=8)[0]
+    expected = direct(
+        model, frame.iloc[:100], frame.iloc[[110]], 8, method="random", continuous=["income", "age"],
+        permitted_range={"home": ["own"], "income": [10, 90]},
+    )  # fmt: skip
+    np.testing.assert_array_equal(values, expected)
+    with pytest.raises(InputError, match="'tent' is not a level of column 'home'"):
+        Dice(model, background=frame, permitted_range={"home": ["tent"]}).explain(frame.iloc[[0]], seed=0)
