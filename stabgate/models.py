@@ -136,12 +136,12 @@ class Model:
             raise InputError(f"target={target} is not an output of {self.name}; it has {count}, numbered from 0")
         return np.full(rows, int(target), dtype=np.intp)
 
-    def label_of(self, output: int) -> Any:
-        """The class label of an output, or its number where the model has no labels."""
+    def label_of(self, output: int, outputs: int) -> Any:
+        """The class label of one of `outputs` outputs, or its number where the model has no labels."""
         if self.labels is None:
             return output
         # One output and two labels is a decision function: it scores the second class.
-        return _plain(self.labels[output])
+        return _plain(self.labels[1 if outputs == 1 and len(self.labels) == 2 else output])
 
 
 def as_model(model: Any) -> Model:

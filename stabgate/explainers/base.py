@@ -126,7 +126,7 @@ class TableExplainer(ABC):
             return Rows(X, ids, table, encoded, None, np.zeros(len(ids), dtype=np.intp), (None,) * len(ids))
         outputs = self.predictor.check_repeatable(encoded, ids)
         targets = self.model.targets(target, outputs)
-        labels = tuple(self.model.label_of(int(t)) for t in targets)
+        labels = tuple(self.model.label_of(int(t), outputs.shape[1]) for t in targets)
         return Rows(X, ids, table, encoded, outputs, targets, labels)
 
     def explain_row(self, rows: Rows, i: int, seed: int) -> Floats:

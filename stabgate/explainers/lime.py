@@ -99,8 +99,8 @@ class Lime(TableExplainer):
         self.feature_selection = one_of("feature_selection", feature_selection, FEATURE_SELECTIONS)
         if (self.feature_selection == "none") != (num_features is None):
             raise InputError(
-                f"feature_selection={feature_selection!r} with num_features={num_features}: a selection needs "
-                'a number of features to keep, and "none" returns all of them'
+                f"feature_selection={feature_selection!r} with num_features={num_features}: a selection "
+                'needs a number of features to keep, and "none" returns all of them'
             )
         self.num_features = None if num_features is None else count("num_features", num_features, least=1)
         if self.sample_around_instance and self.discretize_continuous:

@@ -1,4 +1,4 @@
-"""SHAP values by the official package, one row and one seed at a time: options, their checks, their record."""
+"""SHAP values by the official package, one row and one seed at a time: options, checks and record."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Shap(TableExplainer):
         self.name = f"shap.{self.method}"
         if background is None and METHODS[self.method].needs_background:
             raise InputError(
-                f"{self.name} needs background=: rows that stand for a feature being absent, such as 50 to 100 "
-                "rows of the training data"
+                f"{self.name} needs background=: rows that stand for a feature being absent, such as 50 to "
+                "100 rows of the training data"
             )
         super().__init__(model, background=background)
         given = {

@@ -1,4 +1,4 @@
-"""How each SHAP method is run: an explainer of the package is built per target, then called per row and seed."""
+"""How each SHAP method is run: the package's explainer is built per target, then called per row and seed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from stabgate.errors import ExplainerError, InputError
 from stabgate.explainers.generators import private_copy
 from stabgate.models import Model
+from stabgate.networks import as_tensor, evaluating
 from stabgate.tables import Floats, Table
 
 TREES = "decision trees, random forests, gradient boosting, XGBoost, LightGBM and CatBoost models"
@@ -137,8 +139,8 @@ def tree(job: Job) -> Run:
         explainer = job.shap.TreeExplainer(model, _masker(job) if interventional else None, **options)
     except Exception as error:
         raise InputError(
-            f"method='tree' cannot explain {job.model.name} ({error}); it takes {TREES}. Use method='kernel' or "
-            "'permutation' for others"
+            f"method='tree' cannot explain {job.model.name} ({error}); it takes {TREES}. Use method='kernel' "
+            "or 'permutation' for others"
         ) from error
     check = job.options["check_additivity"]
 
@@ -167,14 +169,14 @@ def gradient(job: Job) -> Run:
     own = private_copy("shap.explainers._gradient")
     module, tensor = _network(job, "gradient")
     assert job.background is not None
-    with _evaluating(module):
+    with evaluating(module):
         explainer = own.module.GradientExplainer(
             module, tensor(job.background), batch_size=50, local_smoothing=0
         )
     nsamples = job.options["nsamples"]
 
     def run(row: Floats, seed: int) -> NDArray[Any]:
-        with _evaluating(module):
+        with evaluating(module):
             return _of_target(explainer.shap_values(tensor(row[None, :]), nsamples=nsamples, rseed=seed), job)
 
     return run
@@ -184,12 +186,12 @@ def deep(job: Job) -> Run:
     """DeepExplainer on a torch module: nothing is drawn."""
     module, tensor = _network(job, "deep")
     assert job.background is not None
-    with _evaluating(module):
+    with evaluating(module):
         explainer = job.shap.DeepExplainer(module, tensor(job.background))
     check = job.options["check_additivity"]
 
     def run(row: Floats, _seed: int) -> NDArray[Any]:
-        with _evaluating(module):
+        with evaluating(module):
             return _of_target(explainer.shap_values(tensor(row[None, :]), check_additivity=check), job)
 
     return run
@@ -234,8 +236,8 @@ def _of_target(values: Any, job: Job) -> NDArray[Any]:
     if array.shape == (1, features) and job.outputs == 2 and job.model.task == "classification":
         return np.asarray(array[0] if job.target == 1 else -array[0])
     raise ExplainerError(
-        f"shap returned shape {array.shape} for one row of {features} features and a model with {job.outputs} "
-        "outputs"
+        f"shap returned shape {array.shape} for one row of {features} features and a model with "
+        f"{job.outputs} outputs"
     )
 
 
@@ -246,11 +248,14 @@ def _model_object(job: Job, method: str, attribute: str, supported: str) -> Any:
         InputError: there is only a function, or a pipeline stands before the model.
     """
     model = job.model.inner
-    advice = f"method={method!r} looks inside the model and takes {supported}; use method='kernel' or 'permutation'"
+    advice = (
+        f"method={method!r} looks inside the model and takes {supported}; use method='kernel' or "
+        "'permutation'"
+    )
     if hasattr(model, "steps"):
         raise InputError(
-            f"{job.model.name} is a pipeline, whose preprocessing changes what the features are; {advice}, or "
-            "explain its last step on transformed rows"
+            f"{job.model.name} is a pipeline, whose preprocessing changes what the features are; {advice}, "
+            "or explain its last step on transformed rows"
         )
     if not hasattr(model, attribute):
         raise InputError(f"{job.model.name} cannot be explained this way: {advice}")
@@ -265,22 +270,7 @@ def _network(job: Job, method: str) -> tuple[Any, Callable[[Floats], Any]]:
             f"method={method!r} needs a torch.nn.Module, not {job.model.name}; use method='kernel' or "
             "'permutation'"
         )
-    import torch
-
-    like = next(iter(module.parameters()), torch.zeros(1))
-    return module, lambda rows: torch.as_tensor(rows, dtype=like.dtype, device=like.device)
-
-
-@contextmanager
-def _evaluating(module: Any) -> Iterator[None]:
-    """Evaluation mode, which shap switches on for good; each submodule gets its own mode back."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
+    return module, partial(as_tensor, module)
 
 
 @contextmanager

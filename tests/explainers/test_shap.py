@@ -14,7 +14,6 @@ import pytest
 from stabgate.errors import InputError, ModelError
 from stabgate.explainers.base import Explainer
 from stabgate.explainers.shap import Shap
-from stabgate.models import Model
 
 shap = pytest.importorskip("shap")
 sklearn_datasets = pytest.importorskip("sklearn.datasets")
@@ -296,17 +295,6 @@ def network(outputs):
     )
 
 
-def network_model(module):
-    torch = pytest.importorskip("torch")
-
-    def call(rows):
-        module.eval()
-        with torch.no_grad():
-            return module(torch.as_tensor(rows, dtype=torch.float32)).numpy()
-
-    return Model(call, "network", "unknown", None, module)
-
-
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("method", ["gradient", "deep"])
 def test_torch_modules_equal_a_direct_call(method, outputs):
@@ -316,7 +304,7 @@ def test_torch_modules_equal_a_direct_call(method, outputs):
     rows, background = rng.normal(size=(2, 4)), rng.normal(size=(20, 4))
     tensor = lambda Z: torch.as_tensor(Z, dtype=torch.float32)  # noqa: E731
     options = {"nsamples": 12} if method == "gradient" else {}
-    explainer = Shap(network_model(module), background=background, method=method, **options)
+    explainer = Shap(module, background=background, method=method, **options)
     prepared = explainer.prepare(rows)
     for seed in SEEDS:
         for i in range(2):
@@ -368,7 +356,7 @@ def test_global_generators_stay_as_they_were(method):
         ]
 
     if method == "gradient":
-        explainer = Shap(network_model(network(1)), background=np.eye(4), method=method, nsamples=5)
+        explainer = Shap(network(1), background=np.eye(4), method=method, nsamples=5)
         rows = np.ones((1, 4))
     else:
         given, _, rows, background, _ = model("callable")
