@@ -112,7 +112,7 @@ class Model:
                 )
             if count == 2:
                 return np.ones(rows, dtype=np.intp)
-            return np.argmax(outputs, axis=1).astype(np.intp)
+            return np.asarray(np.argmax(outputs, axis=1), dtype=np.intp)
         if self.labels is not None:
             matches = [i for i, label in enumerate(self.labels) if _same_label(label, target)]
             if not matches:
