@@ -49,7 +49,7 @@ _HOMES = {
 }
 _ROOMS = ("explainers", "perturbations", "separability")
 
-__all__ = ["__version__", *_HOMES, *_ROOMS]  # noqa: PLE0604
+__all__ = ["__version__", *_HOMES, *_ROOMS]
 
 
 def __getattr__(name: str) -> Any:

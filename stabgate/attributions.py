@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ class Attributions:
     targets: tuple[Any, ...] = ()
     failures: Mapping[Hashable, str] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    cost: Cost = Cost()
+    cost: Cost = field(default_factory=Cost)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, dtype=np.float64)
@@ -89,6 +90,32 @@ class Attributions:
         if not 1 <= runs <= self.runs:
             raise InputError(f"runs={runs}: these attributions have {self.runs} runs")
         return replace(self, values=self.values[:runs], seeds=self.seeds[:runs])
+
+    def grouped(self, groups: Mapping[str, Sequence[str]], *, add: bool = True) -> Attributions:
+        """Attributions with some features put together, each group standing where its first member stood.
+
+        Args:
+            groups: names of the members by the name of the group.
+            add: sum the members' attributions; False takes the one of largest magnitude (shares do not add up).
+
+        Raises:
+            InputError: an unknown or repeated member, an empty group, a group called like another feature.
+        """
+        positions = group_positions(self.features, groups)
+        where = {members[0]: name for name, members in positions.items()}
+        inside = {member for members in positions.values() for member in members}
+        columns, names = [], []
+        for j, feature in enumerate(self.features):
+            if j in where:
+                members = self.values[:, :, positions[where[j]]]
+                largest = np.abs(members).argmax(axis=2)[:, :, None]
+                columns.append(members.sum(axis=2) if add else np.take_along_axis(members, largest, 2)[:, :, 0])
+                names.append(where[j])
+            elif j not in inside:
+                columns.append(self.values[:, :, j])
+                names.append(feature)
+        record = {**self.provenance, "groups": {name: list(members) for name, members in groups.items()}}
+        return replace(self, values=np.stack(columns, axis=2), features=tuple(names), provenance=record)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one compressed .npz, complete or not at all. It holds arrays and JSON text, never a pickle."""
@@ -142,6 +169,32 @@ class Attributions:
         )
 
 
+def group_positions(features: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, list[int]]:
+    """Positions of the members of each group among `features`, in their order.
+
+    Raises:
+        InputError: an unknown or repeated member, an empty group, a group called like another feature.
+    """
+    positions: dict[str, list[int]] = {}
+    owner: dict[str, str] = {}
+    for group, members in groups.items():
+        if isinstance(members, str) or not members:
+            raise InputError(f"group {group!r} must be a list of at least one feature, not {members!r}")
+        for member in map(str, members):
+            if member not in features:
+                near = difflib.get_close_matches(member, features, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise InputError(f"group {group!r} names {member!r}, which is not a feature{hint}")
+            if member in owner:
+                raise InputError(f"feature {member!r} stands in group {owner[member]!r} and again in {group!r}")
+            owner[member] = group
+        positions[str(group)] = sorted(list(features).index(str(member)) for member in members)
+    for group in positions:
+        if group in features and owner.get(group) != group:
+            raise InputError(f"group {group!r} has the name of a feature that is not in it; choose another name")
+    return positions
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
@@ -152,5 +205,3 @@ def _plain(value: Any) -> Any:
 
 def _hashable(value: Any) -> Hashable:
     return tuple(_hashable(part) for part in value) if isinstance(value, list) else value
-
-

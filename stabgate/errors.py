@@ -1,4 +1,4 @@
-"""Everything stabgate raises. Each message names the column, run, row, option or file, what was found and what to do."""
+"""What stabgate raises. Messages name the column, run, row, option or file, what was found and what to do."""
 
 from __future__ import annotations
 

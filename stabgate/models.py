@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -72,6 +72,7 @@ class Model:
         labels: class labels in the order of the outputs, or None where the model has none.
         inner: the object itself, for explainers that look inside (trees, linear models, networks).
         notes: what a reader of the results must know about how the model was called.
+        fingerprint: what the user says tells this model from others (a registry version, a file's hash), or None.
     """
 
     call: Callable[[Any], Any]
@@ -80,6 +81,7 @@ class Model:
     labels: tuple[Any, ...] | None = None
     inner: Any = None
     notes: tuple[str, ...] = ()
+    fingerprint: str | None = None
 
     def predict(self, data: Any, rows: int) -> Floats:
         """Outputs for `rows` rows as float64 ``(rows, outputs)``.
@@ -144,12 +146,21 @@ class Model:
         return _plain(self.labels[1 if outputs == 1 and len(self.labels) == 2 else output])
 
 
-def as_model(model: Any) -> Model:
+def as_model(model: Any, *, fingerprint: str | None = None) -> Model:
     """Put a face on an estimator, pipeline, booster, torch module, pyfunc model or callable.
+
+    Args:
+        model: the object, fitted.
+        fingerprint: text that is another for every other model, such as a registry version; what is cached goes by
+            it. Without one, the cache hashes the model itself where that is possible.
 
     Raises:
         InputError: it can neither predict nor be called, or it is not fitted.
     """
+    if fingerprint is not None:
+        if not isinstance(fingerprint, str) or not fingerprint:
+            raise InputError(f"fingerprint={fingerprint!r}; it must be text that tells this model from others")
+        return replace(as_model(model), fingerprint=fingerprint)
     if isinstance(model, Model):
         return model
     if isinstance(model, type):
@@ -227,8 +238,8 @@ class Predictor:
         if difference[worst] > VARIATION * np.abs(first).max():
             output = int(np.abs(first - second)[worst].argmax())
             raise ModelError(
-                f"{self.model.name} varies between identical calls: row {ids[worst]!r} gave {first[worst, output]:.12g} "
-                f"and then {second[worst, output]:.12g}; fix its random state or put it in evaluation mode, because "
+                f"{self.model.name} varies between identical calls: row {ids[worst]!r} gave "
+                f"{first[worst, output]:.12g} and then {second[worst, output]:.12g}; fix its random state or put it in evaluation mode, because "
                 "explanations of it cannot be stable"
             )
         return first

@@ -43,8 +43,7 @@ def network_model(module: torch.nn.Module) -> Model:
     ]
     if adrift:
         notes.append(
-            f"{_listing(adrift)} keep no running statistics, so the output of a row depends on the rows "
-            "beside it"
+            f"{_listing(adrift)} keep no running statistics, so the output of a row depends on the rows beside it"
         )
     return Model(NetworkCall(module), type(module).__name__, "unknown", None, module, tuple(notes))
 

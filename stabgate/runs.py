@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stabgate.attributions import Attributions
+from stabgate.attributions import Attributions, group_positions
 from stabgate.errors import InputError, MissingDependencyError, StabgateError
 from stabgate.explainers.base import Rows, TableExplainer
 from stabgate.explainers.baseline import Custom
 from stabgate.models import Cost
 from stabgate.progress import Progress
+from stabgate.rowstore import RowStore, row_store
 from stabgate.seeds import row_seed
+from stabgate.selection import choose_rows
 from stabgate.tables import Floats
 
 # Starting worker processes and importing an explainer in each takes a few seconds: shorter work stays in this one.
@@ -27,10 +29,20 @@ CHUNKS_PER_WORKER = 4
 
 
 @dataclass(frozen=True)
+class _Work:
+    explainer: TableExplainer
+    rows: Rows
+    seeds: NDArray[np.uint32]  # (runs, instances)
+    store: RowStore | None
+    no_store: str  # why there is none
+
+
+@dataclass(frozen=True)
 class _Measured:
     position: int
     values: Floats | None  # (runs, features)
     failure: str | None
+    known: int  # runs that came from the store
 
 
 def collect(
@@ -40,7 +52,10 @@ def collect(
     target: Any = None,
     runs: int = 50,
     seed: int = 0,
+    rows: Any = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
     n_jobs: int | None = None,
+    cache: bool = True,
 ) -> Attributions:
     """Explain every row of `X` `runs` times.
 
@@ -54,7 +69,13 @@ def collect(
         target: class label or number of the explained output; None as in `stabgate.models.Model.targets`.
         runs: m, at least 2.
         seed: any integer from 0.
+        rows: which rows of X: None for all, a list of ids (index labels, or positions in an array), a function of X
+            that returns one boolean per row, or an integer: a seeded sample of that many. A sample goes by a hash of
+            the ids, so rows that X gains later displace few of its members.
+        groups: columns that are ranked as one feature, by its name: ``{"age": ["age_young", "age_old"]}``. Their
+            attributions are added (for counterfactual importances, which are shares, the largest counts).
         n_jobs: worker processes; None decides by the time that the first row took, and is 1 under pytest-xdist.
+        cache: reuse what was computed before for the same model, data, settings and seeds (see `stabgate.cache`).
 
     Returns:
         Attributions ``(runs, instances, features)``.
@@ -69,25 +90,32 @@ def collect(
     explainer = as_explainer(explainer)
     started = time.perf_counter()
     before = explainer.cost
-    rows = explainer.prepare(X, target=target)
-    seeds = np.array([[row_seed(seed, run, row) for row in rows.ids] for run in range(runs)], dtype=np.uint32)
+    chosen, ids = (X, None) if rows is None else choose_rows(X, rows, seed=seed)
+    prepared = explainer.prepare(chosen, target=target, ids=ids)
+    if groups is not None:
+        group_positions(prepared.features, groups)  # a wrong name costs nothing yet
+    seeds = np.array([[row_seed(seed, run, row) for row in prepared.ids] for run in range(runs)], dtype=np.uint32)
+    work = _Work(explainer, prepared, seeds, *row_store(explainer, prepared, seed, wanted=cache))
     cost = Cost()
     measured: list[_Measured] = []
-    with _one_thread_each(workers), Progress(len(rows.ids) * runs, lambda: explainer.cost.rows) as progress:
-        remaining = list(range(len(rows.ids)))
+    with _one_thread_each(), Progress(len(prepared.ids) * runs, lambda: explainer.cost.rows) as progress:
+        remaining = list(range(len(prepared.ids)))
         while remaining and workers in (None, 1):
             first = time.perf_counter()
-            measured += _explain_rows(explainer, rows, remaining[:1], seeds, progress.advance)
+            measured += _explain_rows(work, remaining[:1], progress.advance)
             remaining = remaining[1:]
-            if workers is None and _worth_workers((time.perf_counter() - first) * len(remaining)):
+            if workers is None and (time.perf_counter() - first) * len(remaining) > WORTH_WORKERS:
                 workers = os.cpu_count() or 1
         if remaining and workers is not None:
-            for chunk, chunk_cost in _in_processes(explainer, rows, remaining, seeds, workers):
+            for chunk, chunk_cost in _in_processes(work, remaining, workers):
                 measured += chunk
                 cost += chunk_cost
                 progress.advance(len(chunk) * runs, chunk_cost.rows)
+    if work.store is not None:
+        work.store.cache.trim()
     cost += replace(explainer.cost - before, seconds=time.perf_counter() - started)
-    return _assemble(explainer, rows, measured, seeds, seed, cost)
+    attributions = _assemble(work, measured, seed, cost)
+    return attributions if groups is None else attributions.grouped(groups, add=explainer.additive)
 
 
 def as_explainer(explainer: Any) -> TableExplainer:
@@ -115,62 +143,56 @@ def check_count(name: str, value: Any, *, least: int, why: str = "") -> None:
 
 
 def _explain_rows(
-    explainer: TableExplainer,
-    rows: Rows,
-    positions: Sequence[int],
-    seeds: NDArray[np.uint32],
-    advance: Callable[[int], None] | None = None,
+    work: _Work, positions: Sequence[int], advance: Callable[[int], None] | None = None
 ) -> list[_Measured]:
     measured = []
     for i in positions:
         remembering: AbstractContextManager[None] = (
-            explainer.predictor.remembering() if explainer.model is not None else nullcontext()
+            work.explainer.predictor.remembering() if work.explainer.model is not None else nullcontext()
         )
         with remembering:
-            measured.append(_explain_row(explainer, rows, i, seeds[:, i], advance))
+            measured.append(_explain_row(work, i, advance))
     return measured
 
 
-def _explain_row(
-    explainer: TableExplainer,
-    rows: Rows,
-    i: int,
-    seeds: NDArray[np.uint32],
-    advance: Callable[[int], None] | None,
-) -> _Measured:
-    values = np.empty((len(seeds), len(rows.features)))
-    for run, seed in enumerate(seeds):
+def _explain_row(work: _Work, i: int, advance: Callable[[int], None] | None) -> _Measured:
+    seeds = work.seeds[:, i]
+    values = np.empty((len(seeds), len(work.rows.features)))
+    stored = None if work.store is None else work.store.read(i)
+    known = 0 if stored is None else min(len(stored), len(seeds))
+    if stored is not None:
+        values[:known] = stored[:known]
+    if advance is not None:
+        advance(known)
+    for run in range(known, len(seeds)):
         try:
-            values[run] = explainer.explain_row(rows, i, int(seed))
+            values[run] = work.explainer.explain_row(work.rows, i, int(seeds[run]))
         except (InputError, MissingDependencyError):
             raise
         except StabgateError as error:
             if advance is not None:
                 advance(len(seeds) - run)
-            return _Measured(i, None, f"run {run} (seed {int(seed)}): {error}")
+            return _Measured(i, None, f"run {run} (seed {int(seeds[run])}): {error}", known)
         if advance is not None:
             advance(1)
-    return _Measured(i, values, None)
+    if work.store is not None and known < len(seeds):
+        work.store.write(i, values)
+    return _Measured(i, values, None, known)
 
 
-def _chunk(
-    explainer: TableExplainer, rows: Rows, positions: Sequence[int], seeds: NDArray[np.uint32]
-) -> tuple[list[_Measured], Cost]:
-    before = explainer.cost
-    measured = _explain_rows(explainer, rows, positions, seeds)
-    return measured, explainer.cost - before
+def _chunk(work: _Work, positions: Sequence[int]) -> tuple[list[_Measured], Cost]:
+    before = work.explainer.cost
+    measured = _explain_rows(work, positions)
+    return measured, work.explainer.cost - before
 
 
-def _in_processes(
-    explainer: TableExplainer, rows: Rows, positions: Sequence[int], seeds: NDArray[np.uint32], workers: int
-) -> Iterable[tuple[list[_Measured], Cost]]:
+def _in_processes(work: _Work, positions: Sequence[int], workers: int) -> Iterable[tuple[list[_Measured], Cost]]:
     from joblib import Parallel, delayed, parallel_config
 
     count = min(len(positions), workers * CHUNKS_PER_WORKER)
     chunks = [list(positions[start::count]) for start in range(count)]
     with parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
-        tasks = (delayed(_chunk)(explainer, rows, chunk, seeds) for chunk in chunks)
-        yield from Parallel(return_as="generator_unordered")(tasks)
+        yield from Parallel(return_as="generator_unordered")(delayed(_chunk)(work, chunk) for chunk in chunks)
 
 
 def _workers(n_jobs: int | None) -> int | None:
@@ -182,11 +204,7 @@ def _workers(n_jobs: int | None) -> int | None:
     return (os.cpu_count() or 1) if n_jobs == -1 else int(n_jobs)
 
 
-def _worth_workers(seconds: float) -> bool:
-    return seconds > WORTH_WORKERS
-
-
-def _one_thread_each(workers: int | None) -> AbstractContextManager[Any]:
+def _one_thread_each() -> AbstractContextManager[Any]:
     """Under xdist the processes share the cores already: thread pools inside each would only fight."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return nullcontext()
@@ -199,14 +217,8 @@ def _one_thread_each(workers: int | None) -> AbstractContextManager[Any]:
     return limits
 
 
-def _assemble(
-    explainer: TableExplainer,
-    rows: Rows,
-    measured: Sequence[_Measured],
-    seeds: NDArray[np.uint32],
-    seed: int,
-    cost: Cost,
-) -> Attributions:
+def _assemble(work: _Work, measured: Sequence[_Measured], seed: int, cost: Cost) -> Attributions:
+    rows, seeds = work.rows, work.seeds
     values = np.full((len(seeds), len(rows.ids), len(rows.features)), np.nan)
     failures: dict[Hashable, str] = {}
     for one in sorted(measured, key=lambda m: m.position):
@@ -214,7 +226,15 @@ def _assemble(
             values[:, one.position] = one.values
         else:
             failures[rows.ids[one.position]] = one.failure or "not measured"
-    provenance = {**explainer.describe(), "seed": int(seed), "runs": len(seeds), "versions": _versions()}
+    provenance = {
+        **work.explainer.describe(),
+        "seed": int(seed),
+        "runs": len(seeds),
+        "versions": _versions(),
+        "cache": f"off: {work.no_store}"
+        if work.store is None
+        else f"{sum(m.known for m in measured)} of {len(measured) * len(seeds)} explanations were known",
+    }
     return Attributions(values, rows.features, rows.ids, seeds, rows.labels, failures, provenance, cost)
 
 
@@ -224,5 +244,3 @@ def _versions() -> dict[str, str]:
     from stabgate import __version__
 
     return {"stabgate": __version__, "python": platform.python_version(), "numpy": np.__version__}
-
-

@@ -76,9 +76,7 @@ class Table:
             )
         container: Container = "sparse" if _is_sparse(data) else "array"
         if container == "array" and data.dtype == object:
-            return cls(
-                tuple(_read_object(f"x{j}", j, data[:, j], what) for j in range(data.shape[1])), "object array"
-            )
+            return cls(tuple(_read_object(f"x{j}", j, data[:, j], what) for j in range(data.shape[1])), "object array")
         return cls(tuple(Column(f"x{j}", j, "number") for j in range(data.shape[1])), container)
 
     @property
@@ -104,7 +102,7 @@ class Table:
         columns = []
         for column, found in zip(self.columns, other.columns, strict=True):
             if column.kind == "category" and found.kind in ("category", "number", "boolean"):
-                values = found.levels if found.kind == "category" else _values_of(data, column, what)
+                values = found.levels if found.kind == "category" else _values_of(data, column)
                 new = [v for v in values if v not in column.levels]
                 column = replace(column, levels=column.levels + tuple(dict.fromkeys(new))) if new else column
             elif column.kind == "number" and found.kind == "boolean":
@@ -296,14 +294,14 @@ def _read_object(name: str, label: Hashable, values: NDArray[Any], what: str) ->
     return Column(name, label, "category", None, tuple(sorted(levels, key=lambda v: (type(v).__name__, v))))
 
 
-def _values_of(data: Any, column: Column, what: str) -> list[Any]:
+def _values_of(data: Any, column: Column) -> list[Any]:
     series = data.iloc[:, [str(c) for c in data.columns].index(column.name)] if _is_frame(data) else None
     values = series.to_numpy(dtype=object) if series is not None else data[:, cast(int, column.label)]
     return [v for v in values if not _missing(v)]
 
 
 def _only_missing(data: Any, column: Column) -> bool:
-    return not _values_of(data, column, "X")
+    return not _values_of(data, column)
 
 
 def _missing(value: Any) -> bool:
@@ -362,9 +360,8 @@ def _decode_series(column: Column, codes: Floats) -> Any:
             known = len(column.dtype.categories)
             if whole.max(initial=-1) < known:
                 return pd.Categorical.from_codes(whole, dtype=column.dtype)
-            return pd.Categorical.from_codes(
-                whole, categories=list(column.levels), ordered=bool(column.dtype.ordered)
-            )
+            widened = pd.CategoricalDtype(pd.Index(column.levels), ordered=column.dtype.ordered)
+            return pd.Categorical.from_codes(whole, dtype=widened)
         levels = np.empty(len(column.levels) + 1, dtype=object)
         levels[:-1] = column.levels
         levels[-1] = np.nan if column.dtype != object else None
@@ -379,21 +376,20 @@ def _decode_series(column: Column, codes: Floats) -> Any:
     if column.kind == "boolean":
         if column.dtype is None or column.dtype == object:
             return pd.Series(_decode_object(column, codes), dtype=object)
-        return pd.Series(codes != 0, dtype=bool).astype(column.dtype).mask(missing) if missing.any() else pd.Series(
-            codes != 0, dtype=column.dtype
+        return (
+            pd.Series(codes != 0, dtype=bool).astype(column.dtype).mask(missing)
+            if missing.any()
+            else pd.Series(codes != 0, dtype=column.dtype)
         )
     if column.dtype is None or column.dtype == object:
         return codes
-    integral = getattr(column.dtype, "kind", "f") in "iu"
+    nullable = not isinstance(column.dtype, np.dtype)
+    whole_numbers = bool((codes[~missing] == np.round(codes[~missing])).all())
     # An explainer that samples between the levels of an integer column (LIME) must not have its values cut off.
-    if integral and (missing.any() or (codes != np.round(codes)).any()):
-        if missing.any() and (codes[~missing] == np.round(codes[~missing])).all() and _nullable(column.dtype):
-            return pd.array(np.where(missing, None, codes), dtype=column.dtype)
+    if column.dtype.kind in "iu" and (not whole_numbers or (missing.any() and not nullable)):
         return codes
-    if _nullable(column.dtype) and missing.any():
-        return pd.array(np.where(missing, None, codes), dtype=column.dtype)
-    return codes.astype(column.dtype) if not _nullable(column.dtype) else pd.array(codes, dtype=column.dtype)
-
-
-def _nullable(dtype: Any) -> bool:
-    return hasattr(dtype, "na_value") and not isinstance(dtype, np.dtype)
+    if nullable:
+        values = codes.astype(object)
+        values[missing] = None
+        return pd.array(values, dtype=column.dtype)
+    return codes.astype(column.dtype)

@@ -15,3 +15,9 @@ def shared() -> Path:
     if not (SHARED / "data" / "SOURCES.md").exists():
         pytest.skip("the data folder ../shared is not beside this checkout")
     return SHARED
+
+
+@pytest.fixture(autouse=True)
+def no_user_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test measures; what an earlier one measured must not stand in for it."""
+    monkeypatch.setenv("STABGATE_CACHE", "off")

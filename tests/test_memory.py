@@ -29,11 +29,7 @@ SMALL = st.sampled_from([0.0, 1.0, -1.0, 2.5, np.nan])
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    st.lists(
-        st.integers(1, 12).flatmap(lambda n: arrays(float, (n, 3), elements=SMALL)), min_size=1, max_size=4
-    )
-)
+@given(st.lists(st.integers(1, 12).flatmap(lambda n: arrays(float, (n, 3), elements=SMALL)), min_size=1, max_size=4))
 def test_outputs_are_the_models_and_each_row_is_evaluated_once(batches):
     model, seen = Counting(seconds=0.02), RowMemory()
     for batch in batches:

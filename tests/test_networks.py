@@ -66,9 +66,7 @@ def test_a_module_in_training_mode_comes_back_as_it_was_and_that_is_said():
     assert [part.training for part in module] == [True, True, True, False, True]
     for name, value in module.state_dict().items():
         assert torch.equal(value, before[name]), name
-    assert model.notes == (
-        "measured in evaluation mode; the module was in training mode and put back into it",
-    )
+    assert model.notes == ("measured in evaluation mode; the module was in training mode and put back into it",)
     module.eval()
     module[1].train()
     assert network_model(module).notes == (

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from stabgate.seeds import isolated, row_key, row_seed
 
-IDS = st.one_of(
-    st.integers(-(2**62), 2**62), st.text(max_size=12), st.tuples(st.integers(0, 9), st.text(max_size=3))
-)
+IDS = st.one_of(st.integers(-(2**62), 2**62), st.text(max_size=12), st.tuples(st.integers(0, 9), st.text(max_size=3)))
 
 
 @given(seed=st.integers(0, 2**40), run=st.integers(0, 500), row=IDS)
@@ -45,9 +43,7 @@ def test_true_is_not_one():
 
 def test_other_processes_give_the_same_seeds():
     code = "from stabgate.seeds import row_seed; print(row_seed(3, 4, 'Zürich'), row_seed(3, 4, 12))"
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert [int(word) for word in found] == [row_seed(3, 4, "Zürich"), row_seed(3, 4, 12)]
 
 

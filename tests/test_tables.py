@@ -17,11 +17,7 @@ sparse = pytest.importorskip("scipy.sparse")
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
 
 
-@given(
-    arrays(
-        float, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.one_of(FINITE, st.just(np.nan))
-    )
-)
+@given(arrays(float, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.one_of(FINITE, st.just(np.nan))))
 def test_float_arrays_are_taken_as_they_are(data):
     table = Table.of(data)
     assert table.features == tuple(f"x{j}" for j in range(data.shape[1]))
@@ -75,9 +71,7 @@ def test_frames_come_back_with_their_types(frame):
     np.testing.assert_array_equal(np.isnan(encoded), frame.isna().to_numpy())
     # A column without a single value says nothing about its type.
     kept = [c for c in frame.columns if frame[c].dtype != object or frame[c].notna().any()]
-    pd.testing.assert_frame_equal(
-        table.decode(encoded)[kept], frame.reset_index(drop=True)[kept], check_freq=False
-    )
+    pd.testing.assert_frame_equal(table.decode(encoded)[kept], frame.reset_index(drop=True)[kept], check_freq=False)
 
 
 def test_kinds_and_codes():

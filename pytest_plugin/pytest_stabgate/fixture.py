@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+
+from pytest_stabgate.plugin import PROPERTY
+from pytest_stabgate.settings import DEFAULTS, parse, refuse_unknown
 from stabgate.errors import StabgateError, StabilityError
 from stabgate.gate import assert_min_k_stability
 from stabgate.measure.kstability import KStability, measure_k_stability
 from stabgate.report.text import ORDER, table, table_row
 from stabgate.verdict.verdicts import Outcome, Verdict
-
-from pytest_stabgate.plugin import PROPERTY
-from pytest_stabgate.settings import DEFAULTS, parse, refuse_unknown
 
 
 class Gate:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_stabgate.settings import DEFAULTS, SETTINGS, parse, refuse_unknown
+from pytest_stabgate.settings import DEFAULTS, SETTINGS, ini_names, parse, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
         f"stabgate({', '.join(SETTINGS)}): settings of one gate; every test that uses the stabgate fixture has this "
         "marker, so that -m stabgate selects the gates",
     )
-    ini = [key for key in config.inicfg if key.startswith("stabgate_")]
-    refuse_unknown([key.removeprefix("stabgate_") for key in ini], "ini key", prefix="stabgate_")
+    refuse_unknown(ini_names(config.inipath), "ini key", prefix="stabgate_")
     settings(config)
     config.pluginmanager.register(Summary(), "stabgate-summary")
 

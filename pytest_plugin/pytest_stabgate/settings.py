@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -52,3 +53,25 @@ def refuse_unknown(names: Iterable[str], what: str, *, prefix: str = "") -> None
             hint = f"; did you mean {prefix}{near[0]}?" if near else ""
             known = ", ".join(prefix + known for known in SETTINGS)
             raise pytest.UsageError(f"unknown {what} {prefix}{name}{hint} (known: {known})")
+
+
+def ini_names(path: Path | None) -> list[str]:
+    """What follows ``stabgate_`` in the keys of a configuration file; pytest itself only warns of unknown ones."""
+    if path is None:
+        return []
+    text = path.read_text(encoding="utf-8")
+    keys: list[str] = []
+    if path.suffix == ".toml":
+        import tomllib
+
+        found = tomllib.loads(text)
+        for table in (found.get("pytest", {}), found.get("tool", {}).get("pytest", {})):
+            keys += [*table, *table.get("ini_options", {})]
+    else:
+        from configparser import ConfigParser
+
+        parser = ConfigParser(interpolation=None, strict=False, allow_no_value=True)
+        parser.read_string(text)
+        for section in ("pytest", "tool:pytest"):
+            keys += parser.options(section) if parser.has_section(section) else []
+    return [key.removeprefix("stabgate_") for key in keys if key.startswith("stabgate_")]

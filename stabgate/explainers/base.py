@@ -69,6 +69,8 @@ class TableExplainer(ABC):
     # False for explainers whose draws all come from generators of their own: global ones are then left alone, which
     # is the only way not to disturb other threads that draw from them.
     draws_globally: bool = True
+    # False for shares and probabilities: the attribution of a group of features is then not the sum of its members'.
+    additive: bool = True
 
     def __init__(self, model: Any, *, background: Any = None) -> None:
         self.model: Model | None = None if model is None else as_model(model)
@@ -108,14 +110,19 @@ class TableExplainer(ABC):
                 record["notes"] = list(self.model.notes)
         return record
 
-    def prepare(self, X: Any, *, target: Any = None) -> Rows:
+    def prepare(self, X: Any, *, target: Any = None, ids: tuple[Hashable, ...] | None = None) -> Rows:
         """Check and encode rows, ask the model about them (twice), and settle which output is explained.
+
+        Args:
+            X: rows with the background's columns.
+            target: as in `explain`.
+            ids: names of the rows; by default those of `stabgate.tables.row_ids`.
 
         Raises:
             InputError: X has other columns than the background, or nothing in it.
             ModelError: the model raises, or varies between identical calls.
         """
-        ids = row_ids(X)
+        ids = row_ids(X) if ids is None else ids
         known = self.table
         table = Table.of(X, what="X") if known is None else known.including(X)
         encoded = table.encode(X)
@@ -181,7 +188,7 @@ class TableExplainer(ABC):
                 self._predictor = Predictor(self.model, table, self.cost)
             self.forget()
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027 (most explainers have nothing to drop)
         """Drop objects that were built lazily (they depend on the table, and need not travel to workers)."""
 
     def __getstate__(self) -> dict[str, Any]:

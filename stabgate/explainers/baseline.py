@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ class Random(TableExplainer):
     def settings(self) -> dict[str, Any]:
         return {"distribution": "uniform(0, 1)"}
 
-    def explain_encoded(self, rows: Rows, i: int, seed: int) -> Floats:
+    def explain_encoded(self, rows: Rows, i: int, seed: int) -> Floats:  # noqa: ARG002
         return np.random.default_rng(seed).random(len(rows.features))
 
 
@@ -72,13 +72,13 @@ class Custom(TableExplainer):
     def settings(self) -> dict[str, Any]:
         return self._settings
 
-    def prepare(self, X: Any, *, target: Any = None) -> Rows:
+    def prepare(self, X: Any, *, target: Any = None, ids: tuple[Hashable, ...] | None = None) -> Rows:
         """As every explainer's; without a model the function gets `target` as it is."""
         if target is not None and not self._takes_target:
             raise InputError(f"target={target!r}: the function {self.name!r} has no parameter named target")
         if self.model is not None:
-            return super().prepare(X, target=target)
-        rows = super().prepare(X)
+            return super().prepare(X, target=target, ids=ids)
+        rows = super().prepare(X, ids=ids)
         return replace(rows, labels=(target,) * len(rows.ids))
 
     def explain_encoded(self, rows: Rows, i: int, seed: int) -> NDArray[Any]:

@@ -7,7 +7,7 @@ Source: N. Kokhlikyan et al., "Captum: A unified and generic model interpretabil
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -97,7 +97,7 @@ class Captum(TableExplainer):
             )
         return settings | {"noise_tunnel": self.tunnel}
 
-    def prepare(self, X: Any, *, target: Any = None) -> Rows:
+    def prepare(self, X: Any, *, target: Any = None, ids: tuple[Hashable, ...] | None = None) -> Rows:
         """As in `TableExplainer.prepare`.
 
         Raises:
@@ -106,7 +106,7 @@ class Captum(TableExplainer):
         """
         import torch
 
-        rows = super().prepare(X, target=target)
+        rows = super().prepare(X, target=target, ids=ids)
         for column in rows.table.columns:
             if column.kind not in ("number", "boolean"):
                 raise InputError(
@@ -180,9 +180,7 @@ class Captum(TableExplainer):
 def _module_of(model: Any) -> Any:
     torch = require("torch", "torch")
     if not isinstance(model.inner, torch.nn.Module):
-        raise InputError(
-            f"Captum explains torch modules, and {model.name} is none; Shap, Lime and Dice take any model"
-        )
+        raise InputError(f"Captum explains torch modules, and {model.name} is none; Shap, Lime and Dice take any model")
     return model.inner
 
 
@@ -196,8 +194,7 @@ def _tunnel(method: str, kind: Tunnel | None, samples: int, stdevs: float | None
         raise InputError(f"noise_tunnel goes around the methods {fit}, not {method}")
     if stdevs is None or not stdevs > 0:
         raise InputError(
-            f"nt_stdevs={stdevs!r}: give the standard deviation of the noise, above 0, in the units of the "
-            "features"
+            f"nt_stdevs={stdevs!r}: give the standard deviation of the noise, above 0, in the units of the features"
         )
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise InputError(f"nt_samples={samples!r}: a positive integer")

@@ -8,7 +8,7 @@ Counterfactual Explanations" (AIES 2021) for the importance; computed by the dic
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -73,6 +73,7 @@ class Dice(TableExplainer):
     """
 
     package = "dice-ml"
+    additive = False  # an importance is the share of counterfactuals that change the feature
 
     def __init__(
         self,
@@ -109,26 +110,22 @@ class Dice(TableExplainer):
             options,
         )
         if self.table is None:
-            raise InputError(
-                f"{self.name} needs background=: rows that give the ranges and levels of the features"
-            )
+            raise InputError(f"{self.name} needs background=: rows that give the ranges and levels of the features")
         self.asked.check_names(self.table.features)
         self._search: _Search | None = None
-        self._outputs: tuple[Table, Floats] | None = (
-            None  # of the background; kept, so that workers need not ask again
-        )
+        self._outputs: tuple[Table, Floats] | None = None  # of the background; kept, so that workers need not ask again
 
     def settings(self) -> dict[str, Any]:
         return self.asked.record()
 
-    def prepare(self, X: Any, *, target: Any = None) -> Rows:
+    def prepare(self, X: Any, *, target: Any = None, ids: tuple[Hashable, ...] | None = None) -> Rows:
         """As in `TableExplainer.prepare`; the target is the class that each row is predicted as.
 
         Raises:
             InputError: also, a target that is not the prediction of some row, a regression without
                 `desired_range`, or a desired class that the model does not have.
         """
-        rows = super().prepare(X, target=target if self.asked.desired_range is not None else None)
+        rows = super().prepare(X, target=target if self.asked.desired_range is not None else None, ids=ids)
         if self.asked.desired_range is not None or rows.outputs is None:
             return rows
         scores = self._on_background(rows.table).model.scores
@@ -279,9 +276,7 @@ def _quietly() -> Iterator[None]:
     thread at a time.
     """
     base = require("dice_ml.explainer_interfaces.explainer_base", "dice")
-    printing = [
-        require(f"dice_ml.explainer_interfaces.dice_{m}", "dice") for m in ("random", "genetic", "KD")
-    ]
+    printing = [require(f"dice_ml.explainer_interfaces.dice_{m}", "dice") for m in ("random", "genetic", "KD")]
     bar = base.tqdm
     base.tqdm = iter
     for module in printing:

@@ -88,15 +88,11 @@ class DiceFrame:
         for j, column in enumerate(table.columns):
             wanted = not column.nominal if continuous is None else column.name in continuous
             if wanted and column.nominal:
-                raise InputError(
-                    f"continuous: column {column.name!r} holds {column.kind} values, which have no order"
-                )
+                raise InputError(f"continuous: column {column.name!r} holds {column.kind} values, which have no order")
             integer = _integer(column, background[:, j])
             if not wanted:
                 texts, missing = _level_texts(column)
-                columns.append(
-                    DiceColumn(f"x{j}", column.name, False, integer and not texts, 1.0, texts, missing)
-                )
+                columns.append(DiceColumn(f"x{j}", column.name, False, integer and not texts, 1.0, texts, missing))
                 continue
             absent = int(np.isnan(background[:, j]).sum())
             if absent:
@@ -132,9 +128,7 @@ class DiceFrame:
                 series[column.name] = pd.Series([column.text(v) for v in values], dtype=object)
                 continue
             if np.isnan(values).any():
-                raise ExplainerError(
-                    f"column {column.feature!r} is missing in this row, and DiCE needs a number there"
-                )
+                raise ExplainerError(f"column {column.feature!r} is missing in this row, and DiCE needs a number there")
             if column.integer:
                 if (values != np.round(values)).any() or np.abs(values).max() > LARGEST_INTEGER:
                     raise ExplainerError(
@@ -166,9 +160,7 @@ class DiceFrame:
             if column.continuous and not column.integer:
                 modes = frame[column.name].astype(np.float32).mode().to_numpy()
                 if any("e" in str(mode) for mode in modes):
-                    digits = [
-                        np.format_float_positional(m, unique=True, trim="-").partition(".")[2] for m in modes
-                    ]
+                    digits = [np.format_float_positional(m, unique=True, trim="-").partition(".")[2] for m in modes]
                     found[column.name] = max(1, *(len(d) for d in digits))
         return found
 
@@ -196,9 +188,7 @@ class DiceFrame:
                 levels = [False, True] if known.kind == "boolean" else list(known.levels)
                 unknown = [v for v in given if v not in levels]
                 if unknown:
-                    raise InputError(
-                        f"permitted_range: {unknown[0]!r} is not a level of column {column.feature!r}"
-                    )
+                    raise InputError(f"permitted_range: {unknown[0]!r} is not a level of column {column.feature!r}")
                 ranges[column.name] = [column.texts[levels.index(v)] for v in given]
             else:
                 ranges[column.name] = [column.text(float(v)) for v in given]

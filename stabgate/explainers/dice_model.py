@@ -53,9 +53,7 @@ class Scores:
         constant = outputs[0] if (outputs == outputs[0]).all() else None
         if desired_range is not None:
             if columns > 1:
-                raise InputError(
-                    f"desired_range is for one output; {model.name} has {columns}: use desired_class"
-                )
+                raise InputError(f"desired_range is for one output; {model.name} has {columns}: use desired_class")
             return cls("value", None, 0, frozenset(), constant)
         if model.task == "regression":
             raise InputError(

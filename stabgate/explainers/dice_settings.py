@@ -55,9 +55,7 @@ class DiceSettings:
 
     def __post_init__(self) -> None:
         if self.method not in OPTIONS:
-            raise InputError(
-                f"method={self.method!r} is none of DiCE's; choose 'random', 'genetic' or 'kdtree'"
-            )
+            raise InputError(f"method={self.method!r} is none of DiCE's; choose 'random', 'genetic' or 'kdtree'")
         if "random_seed" in self.options:
             raise InputError(
                 "random_seed: DiCE restarts its generator with it for every feature; the seed of each run "
@@ -68,13 +66,9 @@ class DiceSettings:
                 known = ", ".join(OPTIONS[self.method])
                 raise InputError(f"{option}: not an option of DiCE's {self.method} method; it has {known}")
         if isinstance(self.total_cfs, bool) or not isinstance(self.total_cfs, int) or self.total_cfs < FEWEST:
-            raise InputError(
-                f"total_cfs={self.total_cfs!r}: an importance takes at least {FEWEST} counterfactuals"
-            )
+            raise InputError(f"total_cfs={self.total_cfs!r}: an importance takes at least {FEWEST} counterfactuals")
         if self.sparsity not in ("binary", "linear", None):
-            raise InputError(
-                f"posthoc_sparsity_algorithm={self.sparsity!r}: choose 'binary', 'linear' or None"
-            )
+            raise InputError(f"posthoc_sparsity_algorithm={self.sparsity!r}: choose 'binary', 'linear' or None")
         for name, share in (
             ("posthoc_sparsity_param", self.sparsity_param),
             ("stopping_threshold", self.stopping_threshold),
@@ -126,9 +120,7 @@ class DiceSettings:
             "posthoc_sparsity_algorithm": self.sparsity,
             "posthoc_sparsity_param": self.sparsity_param,
             "features_to_vary": "all" if self.features_to_vary == "all" else list(self.features_to_vary),
-            "permitted_range": {
-                name: [_plain(v) for v in values] for name, values in self.permitted_range.items()
-            },
+            "permitted_range": {name: [_plain(v) for v in values] for name, values in self.permitted_range.items()},
             "continuous": None if self.continuous is None else list(self.continuous),
             "time_limit": self.time_limit,
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,9 +104,7 @@ class Lime(TableExplainer):
             )
         self.num_features = None if num_features is None else count("num_features", num_features, least=1)
         if self.sample_around_instance and self.discretize_continuous:
-            raise InputError(
-                "sample_around_instance=True has no effect with discretize_continuous=True; turn one off"
-            )
+            raise InputError("sample_around_instance=True has no effect with discretize_continuous=True; turn one off")
         _refuse_missing(self.encoded_background(self.table), self.table, "background", None)
         self._built: Any = None
 
@@ -126,12 +124,12 @@ class Lime(TableExplainer):
             "background_rows": len(self.encoded_background(self.table)),
         }
 
-    def prepare(self, X: Any, *, target: Any = None) -> Rows:
+    def prepare(self, X: Any, *, target: Any = None, ids: tuple[Hashable, ...] | None = None) -> Rows:
         """As for every explainer; a missing value in X is an InputError that names its column and row."""
         assert self.table is not None
         table = self.table.including(X)
         _refuse_missing(table.encode(X), table, "X", row_ids(X))
-        return super().prepare(X, target=target)
+        return super().prepare(X, target=target, ids=ids)
 
     def explain_encoded(self, rows: Rows, i: int, seed: int) -> Floats:
         from sklearn.linear_model import Ridge
@@ -149,9 +147,7 @@ class Lime(TableExplainer):
                 num_features=self.num_features or features,
                 num_samples=self.num_samples,
                 distance_metric=self.distance_metric,
-                model_regressor=Ridge(
-                    alpha=self.ridge, fit_intercept=True, random_state=explainer.random_state
-                ),
+                model_regressor=Ridge(alpha=self.ridge, fit_intercept=True, random_state=explainer.random_state),
             )
         values = np.zeros(features)
         # In regression mode the weights stand under 1, and their negatives under 0.

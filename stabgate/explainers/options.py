@@ -16,9 +16,7 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in allowed:
         near = difflib.get_close_matches(str(value), allowed, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(
-            f"{name}={value!r} is unknown; {hint}allowed are {', '.join(repr(a) for a in allowed)}"
-        )
+        raise InputError(f"{name}={value!r} is unknown; {hint}allowed are {', '.join(repr(a) for a in allowed)}")
     return value
 
 
@@ -40,7 +38,5 @@ def number(name: str, value: Any, *, above_zero: bool) -> float:
     """`value`, a finite number of at least 0, or above it."""
     real = isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.bool_))
     if not real or not np.isfinite(value) or value < 0 or (above_zero and value == 0):
-        raise InputError(
-            f"{name}={value!r}; it must be a number {'above' if above_zero else 'of at least'} 0"
-        )
+        raise InputError(f"{name}={value!r}; it must be a number {'above' if above_zero else 'of at least'} 0")
     return float(value)

@@ -157,8 +157,7 @@ class Shap(TableExplainer):
             if value is not None and name not in defaults:
                 users = [method for method, spec in METHODS.items() if name in spec.defaults]
                 raise InputError(
-                    f"{name}={value!r} is not an option of method={self.method!r}; "
-                    f"it belongs to {', '.join(users)}"
+                    f"{name}={value!r} is not an option of method={self.method!r}; it belongs to {', '.join(users)}"
                 )
         features = None if self.table is None else len(self.table.features)
         if self.method == "exact" and features is not None and features > EXACT_FEATURES:
@@ -166,9 +165,7 @@ class Shap(TableExplainer):
                 f"method='exact' evaluates all 2^{features} coalitions of {features} features; at most "
                 f"{EXACT_FEATURES} features are allowed, use method='kernel' or 'permutation'"
             )
-        options = {
-            name: default if given[name] is None else given[name] for name, default in defaults.items()
-        }
+        options = {name: default if given[name] is None else given[name] for name, default in defaults.items()}
         for name in options:
             options[name] = getattr(self, f"_settle_{name}")(options[name], features)
         if self.method == "tree":
@@ -192,8 +189,7 @@ class Shap(TableExplainer):
             return value
         if isinstance(value, (bool, str, np.bool_)):
             raise InputError(
-                f'l1_reg={value!r}; allowed are False, "num_features(10)", "aic", "bic" or a lasso penalty '
-                "above 0"
+                f'l1_reg={value!r}; allowed are False, "num_features(10)", "aic", "bic" or a lasso penalty above 0'
             )
         return number("l1_reg", value, above_zero=True)
 

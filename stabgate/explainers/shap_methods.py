@@ -25,9 +25,7 @@ EXACT_FEATURES = 15  # 2^15 coalitions times 100 background rows are 3.3 million
 # batches.
 FAST_MASKING_BYTES = 2**30
 
-Run: TypeAlias = Callable[
-    [Floats, int], NDArray[Any]
-]  # encoded row (features,), seed -> attributions (features,)
+Run: TypeAlias = Callable[[Floats, int], NDArray[Any]]  # encoded row (features,), seed -> attributions (features,)
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,7 @@ def sampling(job: Job) -> Run:
 
     def run(row: Floats, seed: int) -> NDArray[Any]:
         own.generator.seed(seed)
-        return np.asarray(
-            explainer.shap_values(row, nsamples=nsamples, min_samples_per_feature=least, silent=True)
-        )
+        return np.asarray(explainer.shap_values(row, nsamples=nsamples, min_samples_per_feature=least, silent=True))
 
     return run
 
@@ -153,9 +149,7 @@ def tree(job: Job) -> Run:
 
 def linear(job: Job) -> Run:
     """LinearExplainer with independent features: coef · (x - mean of the background); nothing is drawn."""
-    model = _model_object(
-        job, "linear", "coef_", "linear and logistic regressions and other models with coef_"
-    )
+    model = _model_object(job, "linear", "coef_", "linear and logistic regressions and other models with coef_")
     explainer = job.shap.LinearExplainer(model, _masker(job))
 
     def run(row: Floats, _seed: int) -> NDArray[Any]:
@@ -170,9 +164,7 @@ def gradient(job: Job) -> Run:
     module, tensor = _network(job, "gradient")
     assert job.background is not None
     with evaluating(module):
-        explainer = own.module.GradientExplainer(
-            module, tensor(job.background), batch_size=50, local_smoothing=0
-        )
+        explainer = own.module.GradientExplainer(module, tensor(job.background), batch_size=50, local_smoothing=0)
     nsamples = job.options["nsamples"]
 
     def run(row: Floats, seed: int) -> NDArray[Any]:
@@ -236,8 +228,7 @@ def _of_target(values: Any, job: Job) -> NDArray[Any]:
     if array.shape == (1, features) and job.outputs == 2 and job.model.task == "classification":
         return np.asarray(array[0] if job.target == 1 else -array[0])
     raise ExplainerError(
-        f"shap returned shape {array.shape} for one row of {features} features and a model with "
-        f"{job.outputs} outputs"
+        f"shap returned shape {array.shape} for one row of {features} features and a model with {job.outputs} outputs"
     )
 
 
@@ -248,10 +239,7 @@ def _model_object(job: Job, method: str, attribute: str, supported: str) -> Any:
         InputError: there is only a function, or a pipeline stands before the model.
     """
     model = job.model.inner
-    advice = (
-        f"method={method!r} looks inside the model and takes {supported}; use method='kernel' or "
-        "'permutation'"
-    )
+    advice = f"method={method!r} looks inside the model and takes {supported}; use method='kernel' or 'permutation'"
     if hasattr(model, "steps"):
         raise InputError(
             f"{job.model.name} is a pipeline, whose preprocessing changes what the features are; {advice}, "
@@ -267,8 +255,7 @@ def _network(job: Job, method: str) -> tuple[Any, Callable[[Floats], Any]]:
     module = job.model.inner
     if not hasattr(module, "named_parameters"):
         raise InputError(
-            f"method={method!r} needs a torch.nn.Module, not {job.model.name}; use method='kernel' or "
-            "'permutation'"
+            f"method={method!r} needs a torch.nn.Module, not {job.model.name}; use method='kernel' or 'permutation'"
         )
     return module, partial(as_tensor, module)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from stabgate import separability as sep
 from stabgate.attributions import Attributions
 from stabgate.errors import InputError
-from stabgate.explainers.baseline import Random
 from stabgate.runs import collect
 from stabgate.seeds import row_seed
 from stabgate.tables import Floats
@@ -102,7 +101,7 @@ class KStability:
 
     @cached_property
     def repeated(self) -> NDArray[np.bool_]:
-        """Boolean ``(instances, features)``: at least half of the runs repeat a value exactly, without being constant."""
+        """Boolean ``(instances, features)``: at least half of the runs repeat values exactly; not constant."""
         return self._spread(sep.repeated_features)
 
     @cached_property
@@ -218,7 +217,7 @@ class KStability:
         return tuple(notes)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per instance: k, its mixed reading, the explained target, the ranking, what stops k, or why nothing was measured."""
+        """One row per instance: k, its mixed reading, target, ranking, what stops k, or why it was not measured."""
         import pandas as pd
 
         rows = []
@@ -300,7 +299,7 @@ def _measure(values: Floats, settings: Mapping[str, Any]) -> _Numbers:
     tied = sep.tied_pairs(means, floor)
     ranking = sep.rank_features(means, distances=distances, floor=floor)
     separated = (distances >= settings["threshold"]) & ~tied
-    k = sep.k_from_separated(separated, ranking, rule=settings["rule"])
+    k = np.asarray(sep.k_from_separated(separated, ranking, rule=settings["rule"]), dtype=np.intp)
     return _Numbers(k, distances, ranking, means, separated)
 
 
@@ -375,7 +374,10 @@ def measure_k_stability(
     metric: str = "jaccard",
     bandwidth: Any = "silverman",
     bias_corrected: bool = False,
+    rows: Any = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
     n_jobs: int | None = None,
+    cache: bool = True,
 ) -> KStability:
     """Explain every row of `X` `runs` times and say how many leading features keep a reliable order ([K]).
 
@@ -386,7 +388,10 @@ def measure_k_stability(
             the predicted class of each row.
         runs: m, at least 2; [K] uses 50. k from different numbers of runs is not comparable.
         seed: seed of the whole measurement, from 0.
+        rows: which rows of X: ids, a function of X that returns booleans, or the size of a seeded sample.
+        groups: columns ranked as one feature, by its name.
         n_jobs: worker processes; None decides by the cost, and is 1 under pytest-xdist.
+        cache: reuse attributions that were computed before for the same model, data, settings and seeds.
         threshold, rule, value, density, metric, bandwidth, bias_corrected: as in `stability_of`.
 
     Raises:
@@ -395,7 +400,9 @@ def measure_k_stability(
     """
     sep.check_threshold(threshold)
     sep.check_rule(rule)
-    attributions = collect(explainer, X, target=target, runs=runs, seed=seed, n_jobs=n_jobs)
+    attributions = collect(
+        explainer, X, target=target, runs=runs, seed=seed, rows=rows, groups=groups, n_jobs=n_jobs, cache=cache
+    )
     return stability_of(
         attributions,
         threshold=threshold,

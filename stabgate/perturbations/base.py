@@ -125,9 +125,7 @@ class Perturbation:
         """
         check_labels(labels)
         if self.family == "geometric":
-            raise InputError(
-                f"{self.label} is geometric but does not say how labels move: define warp_labels()"
-            )
+            raise InputError(f"{self.label} is geometric but does not say how labels move: define warp_labels()")
         return labels
 
     def for_protocol(self, protocol: str) -> Self:  # noqa: ARG002  # for those that ask
@@ -194,6 +192,4 @@ def check_labels(labels: Any) -> None:
     """Raise InputError unless labels are integers (height, width) or (n, height, width)."""
     shape, kind = tuple(getattr(labels, "shape", ())), str(getattr(labels, "dtype", type(labels).__name__))
     if len(shape) not in (2, 3) or "int" not in kind:
-        raise InputError(
-            f"labels: {kind} of shape {shape}; give integers (height, width) or (n, height, width)"
-        )
+        raise InputError(f"labels: {kind} of shape {shape}; give integers (height, width) or (n, height, width)")

@@ -66,9 +66,7 @@ def check_seeds(seeds: Any, n: int, label: str) -> list[int]:
     return [int(seed) for seed in seeds]
 
 
-def check_severity(
-    severity: Any, name: str, low: float, high: float, *, unit: str, open_low: bool = False
-) -> None:
+def check_severity(severity: Any, name: str, low: float, high: float, *, unit: str, open_low: bool = False) -> None:
     """Raise InputError unless severity is a finite number within low..high (above low if `open_low`)."""
     number = isinstance(severity, int | float | np.integer | np.floating) and not isinstance(severity, bool)
     if not number or not low <= severity <= high or (open_low and severity == low):  # NaN is in no range
@@ -88,9 +86,7 @@ def _check_type(images: torch.Tensor) -> None:
 def _check_shape(shape: tuple[int, ...]) -> None:
     wanted = "give (n, channels, height, width) with 1, 3 or 4 channels"
     if len(shape) in (2, 3):
-        what, fix = (
-            ("one image", "images[None]") if len(shape) == 3 else ("one grey image", "images[None, None]")
-        )
+        what, fix = ("one image", "images[None]") if len(shape) == 3 else ("one grey image", "images[None, None]")
         raise InputError(f"images has shape {shape}, which looks like {what}: use {fix}; {wanted}")
     if len(shape) != 4:
         raise InputError(f"images has {len(shape)} dimensions, shape {shape}; {wanted}")
@@ -125,6 +121,5 @@ def _check_range(images: torch.Tensor) -> None:
     else:
         advice = "scale them into [0, 1]"
     raise InputError(
-        f"images reach from {smallest:.4g} to {largest:.4g}, outside [0, 1] (first at index {first}): "
-        f"{advice}"
+        f"images reach from {smallest:.4g} to {largest:.4g}, outside [0, 1] (first at index {first}): {advice}"
     )

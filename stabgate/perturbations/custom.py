@@ -35,9 +35,7 @@ class CustomPerturbation(Perturbation):
             if not callable(value) and (option == "function" or value is not None):
                 raise InputError(f"{self.name}: {option}={value!r} cannot be called")
         if self.family != "geometric" and (self.inverse is not None or self.labels is not None):
-            raise InputError(
-                f"{self.name} is {self.family}, which moves no pixel: leave out inverse= and labels="
-            )
+            raise InputError(f"{self.name} is {self.family}, which moves no pixel: leave out inverse= and labels=")
 
     def transform(self, images: torch.Tensor) -> torch.Tensor:
         return self.function(images)

@@ -46,9 +46,7 @@ class Rotation(Perturbation):
     def __post_init__(self) -> None:
         check_severity(self.severity, self.name, -180.0, 180.0, unit="degrees")
         if self.interpolation not in (None, "bilinear", "nearest"):
-            raise InputError(
-                f'rotation: interpolation={self.interpolation!r}; choose "bilinear" or "nearest"'
-            )
+            raise InputError(f'rotation: interpolation={self.interpolation!r}; choose "bilinear" or "nearest"')
 
     @property
     def label(self) -> str:
@@ -98,9 +96,7 @@ class Translation(Perturbation):
 
     def __post_init__(self) -> None:
         limit = REFERENCE_WIDTH - 1.0
-        check_severity(
-            self.severity, self.name, -limit, limit, unit=f"pixels at a width of {REFERENCE_WIDTH}"
-        )
+        check_severity(self.severity, self.name, -limit, limit, unit=f"pixels at a width of {REFERENCE_WIDTH}")
 
     @property
     def label(self) -> str:

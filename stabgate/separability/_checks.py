@@ -54,9 +54,7 @@ def as_values(values: ArrayLike, *, name: str = "samples", least_runs: int = 1) 
     """
     found = as_floats(name, values)
     if found.ndim not in (2, 3):
-        raise InputError(
-            f"{name} has shape {found.shape}; expected (runs, features) or (runs, instances, features)."
-        )
+        raise InputError(f"{name} has shape {found.shape}; expected (runs, features) or (runs, instances, features).")
     single = found.ndim == 2
     cube = found[:, np.newaxis, :] if single else found
     runs, instances, features = cube.shape
@@ -86,8 +84,7 @@ def as_distances(distances: ArrayLike) -> tuple[Floats, bool]:
     found = as_floats("distances", distances)
     if found.ndim not in (2, 3) or found.shape[-1] != found.shape[-2] or found.size == 0:
         raise InputError(
-            f"distances has shape {found.shape}; expected (features, features)"
-            " or (instances, features, features)."
+            f"distances has shape {found.shape}; expected (features, features) or (instances, features, features)."
         )
     cube = found[np.newaxis] if found.ndim == 2 else found
     bad = np.argwhere(~np.isfinite(cube))
@@ -126,18 +123,14 @@ def as_ranking(ranking: ArrayLike, instances: int, features: int, *, single: boo
     return order
 
 
-def as_pairs(
-    name: str, found: ArrayLike | None, instances: int, features: int, *, single: bool
-) -> Bools | None:
+def as_pairs(name: str, found: ArrayLike | None, instances: int, features: int, *, single: bool) -> Bools | None:
     """An optional boolean matrix of the distances' shape, as (instances, features, features)."""
     if found is None:
         return None
     pairs: NDArray[Any] = np.asarray(found)
     expected = (features, features) if single else (instances, features, features)
     if pairs.shape != expected or pairs.dtype.kind != "b":
-        raise InputError(
-            f"{name} has shape {pairs.shape} and type {pairs.dtype}; expected booleans {expected}."
-        )
+        raise InputError(f"{name} has shape {pairs.shape} and type {pairs.dtype}; expected booleans {expected}.")
     return pairs.reshape(instances, features, features)
 
 

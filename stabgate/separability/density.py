@@ -58,13 +58,9 @@ def check_bandwidth(bandwidth: Bandwidth, features: int) -> str | Floats:
         return one_of("bandwidth", bandwidth, RULES_OF_THUMB)
     found = as_floats("bandwidth", bandwidth)
     if isinstance(bandwidth, bool) or found.ndim > 1:
-        raise InputError(
-            f"bandwidth={bandwidth!r}; expected a rule of thumb, a factor, or one number per feature."
-        )
+        raise InputError(f"bandwidth={bandwidth!r}; expected a rule of thumb, a factor, or one number per feature.")
     if found.ndim == 1 and found.shape != (features,):
-        raise InputError(
-            f"bandwidth holds {found.size} number(s) for {features} feature(s); give one per feature."
-        )
+        raise InputError(f"bandwidth holds {found.size} number(s) for {features} feature(s); give one per feature.")
     wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
     if wrong.size:
         where = f" of feature {int(wrong[0])}" if found.ndim else ""

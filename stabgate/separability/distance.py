@@ -95,9 +95,7 @@ def distance_matrix(
     return distances[0] if single else distances
 
 
-def _measure(
-    samples: Floats, metric: str, bandwidth: str | Floats, density: str, bias_corrected: bool
-) -> Floats:
+def _measure(samples: Floats, metric: str, bandwidth: str | Floats, density: str, bias_corrected: bool) -> Floats:
     _, instances, features = samples.shape
     shared, from_missing = METRICS[metric]
     parts = mixtures(samples, bandwidth=bandwidth, density=density, bias_corrected=bias_corrected)

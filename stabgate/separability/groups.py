@@ -96,9 +96,7 @@ def certification_rate(certified: ArrayLike) -> Floats:
     """
     found = np.asarray(certified)
     if found.ndim != 2 or found.dtype.kind != "b" or not len(found):
-        raise InputError(
-            f"certified has shape {found.shape} and type {found.dtype}; expected booleans per instance."
-        )
+        raise InputError(f"certified has shape {found.shape} and type {found.dtype}; expected booleans per instance.")
     rate: Floats = found.mean(axis=0)
     return rate
 

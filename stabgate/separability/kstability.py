@@ -46,9 +46,7 @@ def check_rule(rule: str) -> str:
     return one_of("rule", rule, RULES)
 
 
-def separated(
-    distances: ArrayLike, threshold: float = DEFAULT_THRESHOLD, *, tied: ArrayLike | None = None
-) -> Bools:
+def separated(distances: ArrayLike, threshold: float = DEFAULT_THRESHOLD, *, tied: ArrayLike | None = None) -> Bools:
     """Pairs of features that are told apart: d >= threshold, and not tied.
 
     Args:
@@ -72,9 +70,7 @@ def separated(
     return found.reshape(np.shape(distances)) if single else found
 
 
-def k_from_separated(
-    separated: ArrayLike, ranking: ArrayLike, *, rule: str = "all-pairs"
-) -> int | NDArray[np.intp]:
+def k_from_separated(separated: ArrayLike, ranking: ArrayLike, *, rule: str = "all-pairs") -> int | NDArray[np.intp]:
     """k from the pairs that are told apart: the largest s such that the top s are, pair by pair.
 
     Args:
@@ -173,9 +169,7 @@ def compare_k(results: Mapping[str, ArrayLike] | Iterable[ArrayLike]) -> Floats:
     rows = [as_floats("k", k) for k in (results.values() if isinstance(results, Mapping) else results)]
     shapes = {row.shape for row in rows}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1 or not rows[0].size:
-        raise InputError(
-            f"k of the methods have shapes {sorted(shapes)}; give one k per instance, the same for all."
-        )
+        raise InputError(f"k of the methods have shapes {sorted(shapes)}; give one k per instance, the same for all.")
     table = np.stack(rows)
     share: Floats = (table[:, np.newaxis] >= table[np.newaxis]).mean(axis=2)
     return share

@@ -72,9 +72,7 @@ def meeting(tables: Tables) -> Iterator[Pairs]:
         fine = row + start
         start = stop
         step = tables.step[coarse]
-        gap = (tables.anchor[fine] - tables.anchor[coarse]) + (
-            tables.first_point[fine] - tables.first_point[coarse]
-        )
+        gap = (tables.anchor[fine] - tables.anchor[coarse]) + (tables.first_point[fine] - tables.first_point[coarse])
         reach = MARGIN * tables.step[fine]
         width = (tables.count[fine] - 1 - MARGIN) * tables.step[fine]
         coarse_width = (tables.count[coarse] - 1 - MARGIN) * step

@@ -33,9 +33,7 @@ def tied_pairs(means: ArrayLike, floor: ArrayLike) -> Bools:
     return tied[0] if single else tied
 
 
-def rank_features(
-    means: ArrayLike, *, distances: ArrayLike | None = None, floor: ArrayLike | None = None
-) -> Ints:
+def rank_features(means: ArrayLike, *, distances: ArrayLike | None = None, floor: ArrayLike | None = None) -> Ints:
     """Features by descending mean, best first.
 
     Neighbours in that order whose means are within the noise floor form a block. In a block, the feature that
@@ -113,7 +111,5 @@ def _as_means(means: ArrayLike) -> tuple[Floats, bool]:
 def _as_floor(floor: ArrayLike, instances: int) -> Floats:
     found = as_floats("floor", floor)
     if found.shape not in ((), (instances,)) or not (np.isfinite(found) & (found >= 0.0)).all():
-        raise InputError(
-            f"floor={floor!r}; expected one number >= 0, or one per each of {instances} instance(s)."
-        )
+        raise InputError(f"floor={floor!r}; expected one number >= 0, or one per each of {instances} instance(s).")
     return np.broadcast_to(found, (instances,))

@@ -174,9 +174,7 @@ def _extremes(values: torch.Tensor, valid: torch.Tensor) -> tuple[torch.Tensor, 
     return low, high
 
 
-def _scale_together(
-    a: torch.Tensor, b: torch.Tensor, valid: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _scale_together(a: torch.Tensor, b: torch.Tensor, valid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Both maps of a pair by one minimum and one range; 0 where not valid."""
     import torch
 

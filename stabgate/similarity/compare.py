@@ -84,9 +84,7 @@ def compare_maps(
     allowed = None if valid is None else _read_valid(valid, shape, device)
 
     n = shape[0]
-    step = max(
-        1, (CHUNK_ELEMENTS_CPU if device.type == "cpu" else CHUNK_ELEMENTS_GPU) // math.prod(shape[1:])
-    )
+    step = max(1, (CHUNK_ELEMENTS_CPU if device.type == "cpu" else CHUNK_ELEMENTS_GPU) // math.prod(shape[1:]))
     components, reasons, pixels = np.empty((n, 3)), [MEASURED] * n, np.empty(n, dtype=np.int64)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
@@ -109,9 +107,7 @@ def compare_maps(
     return MapSimilarity(protocol, shares, first.batched, masked, tuple(reasons), pixels)
 
 
-def _check_options(
-    protocol: str, reduction: str, top: float, alignment: Alignment | None, valid: Any
-) -> None:
+def _check_options(protocol: str, reduction: str, top: float, alignment: Alignment | None, valid: Any) -> None:
     if protocol not in typing.get_args(Protocol):
         raise InputError(f'protocol={protocol!r}: choose "aligned" or "published"')
     if reduction not in REDUCTIONS:

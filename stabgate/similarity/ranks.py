@@ -68,9 +68,7 @@ def masked_spearman(ranks_a: torch.Tensor, ranks_b: torch.Tensor, valid: torch.T
     return rho.clamp(-1.0, 1.0)
 
 
-def top_membership(
-    values: torch.Tensor, ascending: torch.Tensor, valid: torch.Tensor, k: torch.Tensor
-) -> torch.Tensor:
+def top_membership(values: torch.Tensor, ascending: torch.Tensor, valid: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     """How far each entry belongs to the k largest: 1 above the cut, 0 below, an equal share at the cut.
 
     Args:

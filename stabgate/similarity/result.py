@@ -135,7 +135,5 @@ def score_above_floor(fass: Number, floor: float) -> Number:
         InputError: the floor is not a finite number below 1: no score can stand above it.
     """
     if not (math.isfinite(floor) and floor < 1.0):
-        raise InputError(
-            f"floor={floor!r}: give a finite number below 1 (a floor of 1 leaves nothing to reach)"
-        )
+        raise InputError(f"floor={floor!r}: give a finite number below 1 (a floor of 1 leaves nothing to reach)")
     return (fass - floor) / (1.0 - floor)

@@ -67,10 +67,11 @@ def judge_k(result: KStability, requirement: KRequirement, *, name: str) -> Verd
     else:
         outcome = Outcome.FAIL
     if outcome is not Outcome.PASS:
-        reasons.append(f"{met} of {n} rows meet {_what(requirement)}, {needed} are needed ({percent(requirement.share)})")
-    if unmeasured:
-        text = f"{unmeasured} of {n} rows were not measured and count as not met"
-        (reasons if outcome is Outcome.NOT_MEASURED else []).append(text)
+        reasons.append(
+            f"{met} of {n} rows meet {_what(requirement)}, {needed} are needed ({percent(requirement.share)})"
+        )
+    if outcome is Outcome.NOT_MEASURED:
+        reasons.append(f"{unmeasured} of {n} rows were not measured and count as not met")
     return Verdict(
         name=name,
         outcome=outcome,

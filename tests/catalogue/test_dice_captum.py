@@ -179,9 +179,7 @@ class TestCaptum:
         for part in network.modules():
             hooks = [*part._forward_hooks, *part._forward_pre_hooks, *part._backward_hooks]
             assert not hooks
-        np.testing.assert_array_equal(
-            Captum(network, background=self.background).explain(self.X, seed=0), fresh
-        )
+        np.testing.assert_array_equal(Captum(network, background=self.background).explain(self.X, seed=0), fresh)
 
     def test_1082_rectifiers_that_deeplift_does_not_see(self):
         """captum#1082, "DeepLift / DeepLiftShap incorrect with common ReLU usage": ReLUs made inside

@@ -59,12 +59,8 @@ def seeded(seed, call):
 MEAN = tensor(BACKGROUND.mean(axis=0)[None])
 
 DIRECT = {
-    "integrated-gradients": lambda m, x, t: attr.IntegratedGradients(m).attribute(
-        x, MEAN, target=t, n_steps=50
-    ),
-    "gradient-shap": lambda m, x, t: attr.GradientShap(m).attribute(
-        x, tensor(BACKGROUND), target=t, n_samples=5
-    ),
+    "integrated-gradients": lambda m, x, t: attr.IntegratedGradients(m).attribute(x, MEAN, target=t, n_steps=50),
+    "gradient-shap": lambda m, x, t: attr.GradientShap(m).attribute(x, tensor(BACKGROUND), target=t, n_samples=5),
     "saliency": lambda m, x, t: attr.Saliency(m).attribute(x, target=t, abs=False),
     "deeplift": lambda m, x, t: attr.DeepLift(m).attribute(x, MEAN, target=t),
     "kernel-shap": lambda m, x, t: attr.KernelShap(m).attribute(
@@ -95,9 +91,7 @@ def test_equals_direct_calls(method):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_noise_tunnels_equal_direct_calls(method, kind):
     module = net()
-    explainer = Captum(
-        module, method=method, background=BACKGROUND, noise_tunnel=kind, nt_samples=4, nt_stdevs=0.2
-    )
+    explainer = Captum(module, method=method, background=BACKGROUND, noise_tunnel=kind, nt_samples=4, nt_stdevs=0.2)
     inner = {
         "integrated-gradients": (attr.IntegratedGradients, {"baselines": MEAN}),
         "saliency": (attr.Saliency, {"abs": False}),
@@ -213,9 +207,7 @@ def test_deeplift_is_refused_where_it_would_be_something_else():
         Captum(Reused(), method="deeplift", background=BACKGROUND).explain(X, seed=0)
     for method in ("deeplift", "integrated-gradients"):
         module = Modules()
-        values = Captum(
-            module, method=method, background=BACKGROUND, **({"n_steps": 500} if method[0] == "i" else {})
-        )
+        values = Captum(module, method=method, background=BACKGROUND, **({"n_steps": 500} if method[0] == "i" else {}))
         values = values.explain(X, seed=0, target=1)
         with torch.no_grad():
             difference = (module(tensor(X)) - module(MEAN))[:, 1].double().numpy()
@@ -257,9 +249,7 @@ def test_baselines():
     ):
         explainer = Captum(module, background=BACKGROUND, baseline=baseline, n_steps=10)
         expected = attr.IntegratedGradients(module).attribute(tensor(row), tensor([numbers]), **last)
-        np.testing.assert_array_equal(
-            explainer.explain(row, seed=0, target=1)[0], expected.double().numpy()[0]
-        )
+        np.testing.assert_array_equal(explainer.explain(row, seed=0, target=1)[0], expected.double().numpy()[0])
     assert explainer.settings()["baseline"] == [1.0, 2.0, 3.0, 4.0]
     assert Captum(module).settings()["baseline"] == "zeros"
     with pytest.raises(InputError, match="3 numbers for 4 features"):
@@ -324,9 +314,7 @@ class Rectified(nn.Module):
         return torch.relu(torch.relu(x[:, 0]) - 1 - torch.relu(x[:, 1]))
 
 
-@pytest.mark.skipif(
-    not REFERENCE.exists(), reason=f"{REFERENCE.name}: no reference values beside the repository"
-)
+@pytest.mark.skipif(not REFERENCE.exists(), reason=f"{REFERENCE.name}: no reference values beside the repository")
 def test_reference_values_of_captums_own_tests():
     reference = json.loads(REFERENCE.read_text())
     checked = 0
@@ -344,9 +332,7 @@ def test_reference_values_of_captums_own_tests():
         np.testing.assert_allclose(values, case["expected"], atol=case["atol"])
         checked += 1
     for case in reference["lime_target0"]:
-        explainer = Captum(
-            Multilayer(), method="lime", surrogate="lasso", alpha=0.01, n_samples=case["n_samples"]
-        )
+        explainer = Captum(Multilayer(), method="lime", surrogate="lasso", alpha=0.01, n_samples=case["n_samples"])
         values = explainer.explain(np.array([case["x"]], dtype=float), seed=0, target=0)[0]
         np.testing.assert_allclose(values, case["expected"], atol=5.0)
         checked += 1

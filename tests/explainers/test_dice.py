@@ -59,9 +59,7 @@ def loans():
         },
         index=[f"loan {i}" for i in range(n)],
     )
-    y = np.where(
-        frame["income"] + 20 * (frame["home"] == "own") + 5 * (frame["job"] == "cook") > 55, "yes", "no"
-    )
+    y = np.where(frame["income"] + 20 * (frame["home"] == "own") + 5 * (frame["job"] == "cook") > 55, "yes", "no")
     columns = ColumnTransformer(
         [("levels", OneHotEncoder(handle_unknown="ignore"), ["job", "home"])], remainder=StandardScaler()
     )
@@ -92,9 +90,7 @@ def test_equals_direct_calls_on_numbers(method, model):
     background, rows = X.iloc[:120], X.iloc[[200, 301, 402][: len(seeds)]]
     values = Dice(model(), background=background, method=method).explain(rows, seed=seeds)
     for i, seed in enumerate(seeds):
-        expected = direct(
-            model(), background, rows.iloc[[i]], seed, method=method, continuous=list(X.columns)
-        )
+        expected = direct(model(), background, rows.iloc[[i]], seed, method=method, continuous=list(X.columns))
         np.testing.assert_array_equal(values[i], expected)
     assert (values >= 0).all()
     assert (values <= 1).all()
@@ -126,9 +122,7 @@ def test_equals_direct_calls_on_an_array():
 
     background = pd.DataFrame(X.to_numpy()[:120], columns=names)
     row = pd.DataFrame(X.to_numpy()[[300]], columns=names)
-    np.testing.assert_array_equal(
-        value, direct(OnFrames(), background, row, 3, method="random", continuous=names)
-    )
+    np.testing.assert_array_equal(value, direct(OnFrames(), background, row, 3, method="random", continuous=names))
 
 
 def test_several_classes_go_to_the_second_most_probable():
@@ -144,9 +138,7 @@ def test_several_classes_go_to_the_second_most_probable():
     )
     np.testing.assert_array_equal(explainer.explain(row, seed=9)[0], expected)
     setosa = Dice(model, background=data.data, desired_class="setosa").explain(row, seed=9)[0]
-    expected = direct(
-        model, data.data, row, 9, method="random", continuous=list(data.data.columns), desired_class=0
-    )
+    expected = direct(model, data.data, row, 9, method="random", continuous=list(data.data.columns), desired_class=0)
     np.testing.assert_array_equal(setosa, expected)
 
 
@@ -158,9 +150,7 @@ def test_a_regression_with_a_range(method):
     goal = [float(v) for v in np.quantile(model.predict(X), [0.7, 0.95])]
     row = X.iloc[[int(np.argmin(model.predict(X)))]]
     values = Dice(model, background=X, method=method, desired_range=goal).explain(row, seed=1)[0]
-    expected = direct(
-        model, X, row, 1, method=method, continuous=list("abcd"), kind="regressor", desired_range=goal
-    )
+    expected = direct(model, X, row, 1, method=method, continuous=list("abcd"), kind="regressor", desired_range=goal)
     np.testing.assert_array_equal(values, expected)
 
 
@@ -259,14 +249,10 @@ def test_a_level_that_the_background_lacks():
     background, row = frame.iloc[:100], frame.iloc[[110]].assign(job="pilot")
     explainer = Dice(model, background=background)
     values = explainer.explain(pd.concat([row, frame.iloc[[111]]]), seed=8)
-    expected = direct(
-        model, pd.concat([background, row]), row, 8, method="random", continuous=["income", "age"]
-    )
+    expected = direct(model, pd.concat([background, row]), row, 8, method="random", continuous=["income", "age"])
     np.testing.assert_array_equal(values[0], expected)
     # the other row is explained as if the new level had never been seen
-    np.testing.assert_array_equal(
-        values[1], Dice(model, background=background).explain(frame.iloc[[111]], seed=8)[0]
-    )
+    np.testing.assert_array_equal(values[1], Dice(model, background=background).explain(frame.iloc[[111]], seed=8)[0])
 
 
 def test_integer_categories_reach_xgboost_as_they_were():
@@ -294,10 +280,7 @@ def test_outputs_that_are_no_probabilities():
         return linear.predict_proba(frame)[:, 1]
 
     row = scaled.iloc[[25]]
-    values = [
-        Dice(model, background=scaled.iloc[:100]).explain(row, seed=6)[0]
-        for model in (linear, scores, second)
-    ]
+    values = [Dice(model, background=scaled.iloc[:100]).explain(row, seed=6)[0] for model in (linear, scores, second)]
     np.testing.assert_array_equal(values[0], values[1])
     np.testing.assert_array_equal(values[0], values[2])
 
@@ -429,9 +412,7 @@ def test_rows_are_counted():
 
 def test_permitted_levels():
     frame, model = loans()
-    explainer = Dice(
-        model, background=frame.iloc[:100], permitted_range={"home": ["own"], "income": (10, 90)}
-    )
+    explainer = Dice(model, background=frame.iloc[:100], permitted_range={"home": ["own"], "income": (10, 90)})
     values = explainer.explain(frame.iloc[[110]], seed=8)[0]
     expected = direct(
         model, frame.iloc[:100], frame.iloc[[110]], 8, method="random", continuous=["income", "age"],

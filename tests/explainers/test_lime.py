@@ -123,9 +123,7 @@ def test_one_output_is_explained_as_a_regression():
 
 def test_outputs_that_are_no_probabilities_are_explained_without_a_warning(recwarn):
     X, _ = cancer()
-    Lime(lambda Z: np.column_stack([Z[:, 0], Z[:, 1]]), background=X[:40], num_samples=50).explain(
-        X[:1], seed=0
-    )
+    Lime(lambda Z: np.column_stack([Z[:, 0], Z[:, 1]]), background=X[:40], num_samples=50).explain(X[:1], seed=0)
     assert [str(w.message) for w in recwarn if "probab" in str(w.message)] == []
 
 
@@ -212,9 +210,7 @@ def test_categories_are_passed_as_categories_and_the_model_sees_the_users_column
         table = {"age": codes[:, 0], "town": towns[codes[:, 1].astype(int)], "member": codes[:, 2] != 0}
         return score(pd.DataFrame({**table, "income": codes[:, 3]})).to_numpy()
 
-    codes = np.column_stack([data["age"], data["town"].cat.codes, data["member"], data["income"]]).astype(
-        float
-    )
+    codes = np.column_stack([data["age"], data["town"].cat.codes, data["member"], data["income"]]).astype(float)
     explainer = Lime(score, background=data[:100], num_samples=SAMPLES, **options)
     found = explainer.explain(data[120:123], seed=4)
     assert all(types["town"] == data["town"].dtype and types["member"].kind == "b" for types in seen)
@@ -269,9 +265,7 @@ def test_constant_columns_and_equal_quartiles():
 
 def test_one_feature():
     background = np.random.default_rng(0).normal(size=(60, 1))
-    found = Lime(lambda Z: Z[:, 0], background=background, num_samples=SAMPLES).explain(
-        background[:1], seed=2
-    )
+    found = Lime(lambda Z: Z[:, 0], background=background, num_samples=SAMPLES).explain(background[:1], seed=2)
     expected = direct(background, background[0], lambda Z: Z[:, 0], 2, mode="regression")
     np.testing.assert_array_equal(found[0], expected)
 

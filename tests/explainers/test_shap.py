@@ -66,9 +66,7 @@ def compare(explainer, direct, rows, target, exact=True):
         found = explainer.explain(rows, seed=seed, target=target)
         expected = np.array([direct(row, seed) for row in rows])
         assert np.ptp(expected) > 0
-        np.testing.assert_allclose(
-            found, expected, rtol=0, atol=0 if exact else 1e-12 * np.abs(expected).max()
-        )
+        np.testing.assert_allclose(found, expected, rtol=0, atol=0 if exact else 1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,9 +104,7 @@ def test_sampling_equals_a_direct_call(kind):
         explainer = shap.SamplingExplainer(function, background)
         return explainer.shap_values(row, nsamples=300, min_samples_per_feature=10, silent=True)
 
-    explainer = Shap(
-        given, background=background, method="sampling", nsamples=300, min_samples_per_feature=10
-    )
+    explainer = Shap(given, background=background, method="sampling", nsamples=300, min_samples_per_feature=10)
     compare(explainer, direct, rows, target)
 
 
@@ -140,9 +136,7 @@ def test_kernel_default_is_the_documented_number_of_samples(options):
     direct = shap.KernelExplainer(function, background).shap_values(
         rows[0], nsamples=2 * FEATURES + 2048, l1_reg=False, silent=True
     )
-    np.testing.assert_array_equal(
-        Shap(given, background=background, **options).explain(rows[:1], seed=3)[0], direct
-    )
+    np.testing.assert_array_equal(Shap(given, background=background, **options).explain(rows[:1], seed=3)[0], direct)
 
 
 @pytest.mark.parametrize("method", ["kernel", "permutation", "sampling", "exact", "linear"])
@@ -351,9 +345,7 @@ def test_remembered_rows_change_no_value_and_save_model_rows():
 @pytest.mark.parametrize("method", ["kernel", "permutation", "sampling", "gradient"])
 def test_global_generators_stay_as_they_were(method):
     def states():
-        return random.getstate(), [
-            part.tolist() if hasattr(part, "tolist") else part for part in np.random.get_state()
-        ]
+        return random.getstate(), [part.tolist() if hasattr(part, "tolist") else part for part in np.random.get_state()]
 
     if method == "gradient":
         explainer = Shap(network(1), background=np.eye(4), method=method, nsamples=5)
@@ -454,9 +446,7 @@ def test_nothing_is_printed_or_logged(method, capfd, caplog):
     X, _ = cancer()
     background = X[:120, :6]
     options = {"nsamples": 100} if method in ("kernel", "sampling") else {}
-    Shap(lambda Z: Z[:, 0] * Z[:, 1], background=background, method=method, **options).explain(
-        X[:2, :6], seed=0
-    )
+    Shap(lambda Z: Z[:, 0] * Z[:, 1], background=background, method=method, **options).explain(X[:2, :6], seed=0)
     printed = capfd.readouterr()
     assert printed.out + printed.err == ""
     assert caplog.records == []
@@ -526,9 +516,7 @@ def test_constant_columns_and_a_row_that_equals_the_background(method):
     background = X[:10, :4].copy()
     background[:, 2] = 5.0
     rows = background[:2].copy()
-    values = Shap(lambda Z: Z[:, 0] + Z[:, 2] ** 2, background=background, method=method).explain(
-        rows, seed=0
-    )
+    values = Shap(lambda Z: Z[:, 0] + Z[:, 2] ** 2, background=background, method=method).explain(rows, seed=0)
     np.testing.assert_array_equal(values[:, 2], 0.0)
     same = np.repeat(background[:1], 3, axis=0)
     values = Shap(lambda Z: Z[:, 0], background=same, method=method).explain(same[:1], seed=0)

@@ -22,9 +22,7 @@ def images(n=2, c=3, h=23, w=31, seed=0, dtype=torch.float64):
 def source(y, x, h, w, degrees):
     """Where the pixel of a counter-clockwise rotation comes from; y points down."""
     t, dy, dx = math.radians(degrees), y - (h - 1) / 2, x - (w - 1) / 2
-    return (h - 1) / 2 + dx * math.sin(t) + dy * math.cos(t), (w - 1) / 2 + dx * math.cos(t) - dy * math.sin(
-        t
-    )
+    return (h - 1) / 2 + dx * math.sin(t) + dy * math.cos(t), (w - 1) / 2 + dx * math.cos(t) - dy * math.sin(t)
 
 
 def by_hand(image, degrees, *, nearest):
@@ -41,9 +39,7 @@ def by_hand(image, degrees, *, nearest):
                     for j in (0, 1)
                     for i in (0, 1)
                 ]
-            result[:, y, x] = sum(
-                weight * image[:, j, i] for j, i, weight in places if 0 <= j < h and 0 <= i < w
-            )
+            result[:, y, x] = sum(weight * image[:, j, i] for j, i, weight in places if 0 <= j < h and 0 <= i < w)
     return result
 
 
@@ -176,9 +172,7 @@ def test_labels_travel_with_the_image(perturbation, batched):
     assert np.array_equal(array, warped.numpy())
 
 
-@pytest.mark.parametrize(
-    "bad", [np.zeros((4, 4)), np.zeros(4, dtype=int), np.zeros((1, 1, 4, 4), dtype=int), [[1]]]
-)
+@pytest.mark.parametrize("bad", [np.zeros((4, 4)), np.zeros(4, dtype=int), np.zeros((1, 1, 4, 4), dtype=int), [[1]]])
 def test_labels_must_be_integers_in_two_or_three_dimensions(bad):
     with pytest.raises(InputError, match="give integers"):
         Rotation(5).warp_labels(bad)

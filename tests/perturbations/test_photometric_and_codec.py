@@ -99,9 +99,7 @@ def test_global_generators_are_neither_read_nor_moved():
 def test_seeds_that_cannot_be_used(seeds, message):
     with pytest.raises(InputError, match=message):
         GaussianNoise(0.1).apply(images(), seeds=seeds)
-    assert torch.isfinite(
-        Brightness(1.5).apply(images(), seeds=seeds)
-    ).all()  # nothing random, nothing to check
+    assert torch.isfinite(Brightness(1.5).apply(images(), seeds=seeds)).all()  # nothing random, nothing to check
 
 
 def through_pillow(image, quality):

@@ -191,9 +191,7 @@ def test_own_function():
         "shift", lambda images, seeds: images * 0.5 + 0.01 * seeds[0], family="photometric", random=True
     )
     assert torch.equal(random.apply(IMAGES, seeds=[2, 3]), IMAGES * 0.5 + 0.02)
-    masked = Perturbation.custom(
-        "m", lambda x: x, family="geometric", inverse=lambda maps: (maps, maps[0, 0] > 0.5)
-    )
+    masked = Perturbation.custom("m", lambda x: x, family="geometric", inverse=lambda maps: (maps, maps[0, 0] > 0.5))
     assert torch.equal(masked.invert(IMAGES)[1], IMAGES[0, 0] > 0.5)
 
 

@@ -10,6 +10,9 @@ import sys
 
 import pytest
 
+# In-process pytest runs forget modules that they import first, and NumPy cannot be loaded twice: have it all before.
+import pytest_stabgate.fixture  # noqa: F401
+
 # Three features whose magnitudes are 3, 2 and 1 with a spread that the test chooses: 0.01 keeps them far apart.
 GATE = """
     import numpy as np
@@ -53,8 +56,9 @@ def table(result: pytest.RunResult) -> list[list[str]]:
     for line in lines[start + 1 :]:
         if line.startswith("="):
             break
-        cells = re.split(r"\s{2,}", line.strip())
-        rows.append(cells[:8] + cells[9:])
+        if line:
+            cells = re.split(r"\s{2,}", line.strip())
+            rows.append(cells[:8] + cells[9:])
     return rows
 
 

@@ -63,9 +63,7 @@ def test_equal_means(ratio: float) -> None:
     assert found == pytest.approx(4 * a / (1 + 2 * a), abs=CLOSE)
 
 
-@pytest.mark.parametrize(
-    ("gap", "s1", "s2"), [(0.0, 1, 1.001), (1, 1, 2), (5, 0.1, 3), (0.5, 1e-4, 1), (8, 1, 1)]
-)
+@pytest.mark.parametrize(("gap", "s1", "s2"), [(0.0, 1, 1.001), (1, 1, 2), (5, 0.1, 3), (0.5, 1e-4, 1), (8, 1, 1)])
 def test_hellinger_of_two_gaussians(gap: float, s1: float, s2: float) -> None:
     expected = np.sqrt(2 * s1 * s2 / (s1**2 + s2**2)) * np.exp(-(gap**2) / (4 * (s1**2 + s2**2)))
     assert overlap([([0.0], s1), ([gap], s2)], shared_hellinger)[0, 1] == pytest.approx(expected, abs=CLOSE)

@@ -106,9 +106,7 @@ def test_mixed_reading_of_atoms_and_continuous_parts(metric: str) -> None:
         expected = np.sqrt(1 - np.sqrt(a * b).sum() * step - np.sqrt(0.25 * 0.7))
     else:
         a, b = a[(a > 0) & (b > 0)], b[(a > 0) & (b > 0)]
-        expected = np.sqrt(
-            1 - sum(bits(s, t) for s, t in zip(a[::20], b[::20])) * step * 20 - bits(0.25, 0.7)
-        )
+        expected = np.sqrt(1 - sum(bits(s, t) for s, t in zip(a[::20], b[::20])) * step * 20 - bits(0.25, 0.7))
     found = distance_matrix(x, metric=metric, density="mixed")[0, 1]
     assert found == pytest.approx(expected, abs=1e-6)
 
@@ -124,9 +122,7 @@ def test_atoms_are_no_wider_than_the_floor() -> None:
     steps = np.repeat(np.arange(10) * 10 * EPS, 3)
     x = np.stack([steps, np.zeros(30), np.ones(30)], axis=1)
     # Groups of two steps (20 values ... 6 runs each) share only the first with the constant 0.
-    assert distance_matrix(x, density="mixed", metric="total_variation")[0, 1] == pytest.approx(
-        0.8, abs=1e-12
-    )
+    assert distance_matrix(x, density="mixed", metric="total_variation")[0, 1] == pytest.approx(0.8, abs=1e-12)
 
 
 @pytest.mark.parametrize("runs", [2, 5, 50])

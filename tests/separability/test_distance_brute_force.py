@@ -57,9 +57,7 @@ def test_five_hundred_runs() -> None:
 
 def test_large_offset() -> None:
     rng = np.random.default_rng(6)
-    samples = 1e6 + 1e-3 * np.stack(
-        [rng.normal(0.0, 1, 30), rng.normal(0.7, 0.3, 30), rng.exponential(1, 30)], axis=1
-    )
+    samples = 1e6 + 1e-3 * np.stack([rng.normal(0.0, 1, 30), rng.normal(0.7, 0.3, 30), rng.exponential(1, 30)], axis=1)
     assert max(largest_errors(samples).values()) < 1e-6
 
 
@@ -79,8 +77,7 @@ def test_scipy_densities_and_adaptive_quadrature() -> None:
             p, q = gaussian_kde(samples[:, i], "silverman"), gaussian_kde(samples[:, j], "silverman")
             breaks = np.linspace(-6, 10, 65)
             least = sum(
-                quad(lambda x: min(p(x)[0], q(x)[0]), a, b, epsabs=1e-10)[0]
-                for a, b in itertools.pairwise(breaks)
+                quad(lambda x: min(p(x)[0], q(x)[0]), a, b, epsabs=1e-10)[0] for a, b in itertools.pairwise(breaks)
             )
             assert found[i, j] == pytest.approx(1 - least / (2 - least), abs=1e-7)
 
@@ -97,9 +94,7 @@ def test_bandwidths_are_scipys(rule: str | float) -> None:
 def test_absolute_bandwidths() -> None:
     samples = np.random.default_rng(10).normal(size=(15, 2))
     expected = kde_by_hand.distances(samples[:, 0], samples[:, 1], 0.05, 0.4)
-    assert distance_matrix(samples, bandwidth=[0.05, 0.4])[0, 1] == pytest.approx(
-        expected["jaccard"], abs=1e-7
-    )
+    assert distance_matrix(samples, bandwidth=[0.05, 0.4])[0, 1] == pytest.approx(expected["jaccard"], abs=1e-7)
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e-3, 20.0])

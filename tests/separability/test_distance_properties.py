@@ -57,9 +57,7 @@ def test_triangle_inequality(x: np.ndarray, metric: str, density: str) -> None:
 
 @given(samples(), metrics, densities, st.randoms(use_true_random=False))
 @settings(deadline=None, max_examples=60)
-def test_a_copy_with_reordered_runs_is_at_distance_zero(
-    x: np.ndarray, metric: str, density: str, random
-) -> None:
+def test_a_copy_with_reordered_runs_is_at_distance_zero(x: np.ndarray, metric: str, density: str, random) -> None:
     order = list(range(len(x)))
     random.shuffle(order)
     d = distance_matrix(np.concatenate([x, x[order]], axis=1), metric=metric, density=density)
@@ -70,9 +68,7 @@ def test_a_copy_with_reordered_runs_is_at_distance_zero(
 
 @given(samples(), metrics, densities, st.integers(-200, 200), st.booleans())
 @settings(deadline=None, max_examples=60)
-def test_scale_and_sign_do_not_matter(
-    x: np.ndarray, metric: str, density: str, exponent: int, mirrored: bool
-) -> None:
+def test_scale_and_sign_do_not_matter(x: np.ndarray, metric: str, density: str, exponent: int, mirrored: bool) -> None:
     scale = -(10.0**exponent) if mirrored else 10.0**exponent
     expected = distance_matrix(x, metric=metric, density=density)
     assert distance_matrix(x * scale, metric=metric, density=density) == pytest.approx(expected, abs=1e-7)
@@ -89,9 +85,7 @@ def test_shift_does_not_matter(x: np.ndarray, metric: str, density: str, shift: 
 
 @given(samples(), metrics, densities, st.permutations(range(4)))
 @settings(deadline=None, max_examples=60)
-def test_order_of_the_features_does_not_matter(
-    x: np.ndarray, metric: str, density: str, order: list[int]
-) -> None:
+def test_order_of_the_features_does_not_matter(x: np.ndarray, metric: str, density: str, order: list[int]) -> None:
     expected = distance_matrix(x, metric=metric, density=density)[np.ix_(order, order)]
     assert distance_matrix(x[:, order], metric=metric, density=density) == pytest.approx(expected, abs=1e-7)
 

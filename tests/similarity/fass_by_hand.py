@@ -102,9 +102,7 @@ def turned(y: float, x: float, h: int, w: int, degrees: float) -> tuple[float, f
     """Where the point goes under a counter-clockwise rotation on the screen (y points down)."""
     t = math.radians(degrees)
     dy, dx = y - (h - 1) / 2, x - (w - 1) / 2
-    return (h - 1) / 2 - dx * math.sin(t) + dy * math.cos(t), (w - 1) / 2 + dx * math.cos(t) + dy * math.sin(
-        t
-    )
+    return (h - 1) / 2 - dx * math.sin(t) + dy * math.cos(t), (w - 1) / 2 + dx * math.cos(t) + dy * math.sin(t)
 
 
 def neighbours(y: float, x: float) -> list[tuple[int, int, float]]:

@@ -62,9 +62,7 @@ def test_published_jaccard_is_of_the_last_hundred_of_a_stable_sort(kind):
 def test_aligned_jaccard_without_ties_is_the_jaccard_of_sets():
     a, b = pair_of_maps("smooth", (1, 40, 50))
     tops = [set(np.argsort(m.ravel())[-100:].tolist()) for m in (a, b)]  # 0.05 * 2000
-    assert compare_maps(a, b).jaccard == pytest.approx(
-        len(tops[0] & tops[1]) / len(tops[0] | tops[1]), abs=1e-15
-    )
+    assert compare_maps(a, b).jaccard == pytest.approx(len(tops[0] & tops[1]) / len(tops[0] | tops[1]), abs=1e-15)
 
 
 def test_ties_at_the_cut_share_membership():

@@ -87,9 +87,7 @@ def test_opposite_maps():
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_pair_does_not_depend_on_its_batch(protocol, monkeypatch):
-    pairs = [
-        pair_of_maps(kind, (3, 20, 20), seed) for seed, kind in enumerate(["random", "tied", "zeros"] * 3)
-    ]
+    pairs = [pair_of_maps(kind, (3, 20, 20), seed) for seed, kind in enumerate(["random", "tied", "zeros"] * 3)]
     a, b = (np.stack(side) for side in zip(*pairs, strict=True))
     whole = compare_maps(a, b, protocol=protocol)
     monkeypatch.setattr("stabgate.similarity.compare.CHUNK_ELEMENTS_CPU", 2 * 3 * 400)

@@ -105,9 +105,7 @@ def test_weights_by_name_and_by_order():
     a, b = pair_of_maps("smooth", (3, 20, 20))
     plain = compare_maps(a, b)
     expected = (2 * plain.ssim + plain.spearman) / 3
-    assert compare_maps(a, b, weights={"spearman": 1, "ssim": 2, "jaccard": 0}).fass == pytest.approx(
-        expected
-    )
+    assert compare_maps(a, b, weights={"spearman": 1, "ssim": 2, "jaccard": 0}).fass == pytest.approx(expected)
     assert compare_maps(a, b, weights=(2, 1, 0)).fass == pytest.approx(expected)
     assert compare_maps(a, a, weights=(0.3, 0.1, 0.7)).fass == 1.0
 

@@ -1,0 +1,56 @@
+"""Which rows of a table are explained."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from stabgate.errors import InputError
+from stabgate.seeds import row_seed
+from stabgate.tables import as_rows, row_ids, take_rows
+
+
+def choose_rows(data: Any, rows: Any, *, seed: int) -> tuple[Any, tuple[Hashable, ...]]:
+    """The chosen rows of `data`, and the ids that they have in it.
+
+    Args:
+        rows: ids, a function of `data` that returns one boolean per row, or the size of a seeded sample.
+        seed: of the sample.
+
+    Raises:
+        InputError: an unknown or repeated id, nothing chosen, or a sample larger than the data.
+    """
+    data = as_rows(data)
+    ids = row_ids(data)
+    if isinstance(rows, (bool, str, bytes)):
+        raise InputError(f"rows={rows!r}; give ids, a function of X, or the size of a sample")
+    if isinstance(rows, (int, np.integer)):
+        if not 1 <= rows <= len(ids):
+            raise InputError(f"rows={rows}: a sample of 1 to {len(ids)} rows can be taken from {len(ids)}")
+        order = sorted(range(len(ids)), key=lambda i: (row_seed(seed, 0, ids[i]), i))
+        positions = sorted(order[: int(rows)])
+    elif callable(rows):
+        mask = np.asarray(rows(data)).ravel()
+        if mask.dtype != bool or len(mask) != len(ids):
+            raise InputError(
+                f"the function given as rows returned {mask.dtype} of shape {mask.shape}; expected {len(ids)} booleans"
+            )
+        positions = np.flatnonzero(mask).tolist()
+        if not positions:
+            raise InputError("the function given as rows chose none of the rows: nothing can be measured")
+    elif isinstance(rows, Iterable):
+        where = {row: i for i, row in enumerate(ids)}
+        wanted = [row.item() if isinstance(row, np.generic) else row for row in rows]
+        for row in wanted:
+            if row not in where:
+                raise InputError(f"rows names {row!r}, which is not among the {len(ids)} row ids of X")
+            if wanted.count(row) > 1:
+                raise InputError(f"rows names {row!r} {wanted.count(row)} times")
+        if not wanted:
+            raise InputError("rows is empty: nothing can be measured")
+        positions = [where[row] for row in wanted]
+    else:
+        raise InputError(f"rows={rows!r}; give ids, a function of X, or the size of a sample")
+    return take_rows(data, positions), tuple(ids[i] for i in positions)
