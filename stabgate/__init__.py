@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from stabgate.gate import assert_min_k_stability
     from stabgate.measure.kstability import KStability, compare_methods, measure_k_stability
-    from stabgate.models import Cost
+    from stabgate.models import Cost, as_model
     from stabgate.separability import distance_matrix, group_stability, k_stability
     from stabgate.verdict.verdicts import Outcome, Verdict
 
@@ -40,6 +40,7 @@ _HOMES = {
     "StabgateError": "errors",
     "StabilityError": "errors",
     "Verdict": "verdict.verdicts",
+    "as_model": "models",
     "assert_min_k_stability": "gate",
     "compare_methods": "measure.kstability",
     "distance_matrix": "separability",

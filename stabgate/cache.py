@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,13 +44,14 @@ class Cache:
                 values = archive["values"]
             if values.ndim != 2 or values.shape[1] != features or not np.isfinite(values).all():
                 raise ValueError(f"it holds {values.dtype} of shape {values.shape}")
-            path.touch()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             return None
         except Exception as error:
             warnings.warn(f"cache entry {path} is damaged ({error}) and was dropped", CacheWarning, stacklevel=2)
             path.unlink(missing_ok=True)
             return None
+        with suppress(OSError):  # a folder that may only be read is a cache all the same
+            path.touch()
         stored: Floats = values.astype(np.float64)
         return stored
 

@@ -239,8 +239,8 @@ class Predictor:
             output = int(np.abs(first - second)[worst].argmax())
             raise ModelError(
                 f"{self.model.name} varies between identical calls: row {ids[worst]!r} gave "
-                f"{first[worst, output]:.12g} and then {second[worst, output]:.12g}; fix its random state or put it in evaluation mode, because "
-                "explanations of it cannot be stable"
+                f"{first[worst, output]:.12g} and then {second[worst, output]:.12g}; fix its random state "
+                "or put it in evaluation mode, because explanations of it cannot be stable"
             )
         return first
 

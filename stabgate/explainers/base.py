@@ -103,7 +103,7 @@ class TableExplainer(ABC):
         """What is recorded about the explainer: name, settings, package version, model, notes."""
         record: dict[str, Any] = {"explainer": self.name, "settings": self.settings()}
         if self.package is not None:
-            record["package"] = {self.package: _version(self.package)}
+            record["package"] = {self.package: installed_version(self.package)}
         if self.model is not None:
             record["model"] = self.model.name
             if self.model.notes:
@@ -123,7 +123,7 @@ class TableExplainer(ABC):
             ModelError: the model raises, or varies between identical calls.
         """
         ids = row_ids(X) if ids is None else ids
-        known = self.table
+        known = self.table if self.background is not None else None
         table = Table.of(X, what="X") if known is None else known.including(X)
         encoded = table.encode(X)
         self._use(table)
@@ -248,7 +248,7 @@ def require(module: str, extra: str) -> Any:
         ) from error
 
 
-def _version(package: str) -> str:
+def installed_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:

@@ -16,7 +16,7 @@ from stabgate.attributions import Attributions
 from stabgate.errors import InputError
 from stabgate.runs import collect
 from stabgate.seeds import row_seed
-from stabgate.tables import Floats
+from stabgate.tables import Floats, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -303,6 +303,14 @@ def _measure(values: Floats, settings: Mapping[str, Any]) -> _Numbers:
     return _Numbers(k, distances, ranking, means, separated)
 
 
+def _check(settings: Mapping[str, Any]) -> None:
+    """Refuse a wrong option before anything is explained, and even where no row could be measured."""
+    sep.check_threshold(settings["threshold"])
+    sep.check_rule(settings["rule"])
+    features = 2 if np.ndim(settings["bandwidth"]) == 0 else max(2, len(settings["bandwidth"]))
+    _measure(sep.attribution_values(np.zeros((2, 1, features)), settings["value"]), settings)
+
+
 def stability_of(
     attributions: Attributions,
     *,
@@ -329,8 +337,6 @@ def stability_of(
     Raises:
         InputError: an unknown option, one feature, or one run.
     """
-    sep.check_threshold(threshold)
-    sep.check_rule(rule)
     runs, instances, features = attributions.values.shape
     if features < 2:
         raise InputError(f"there is one feature, {attributions.features[0]!r}: nothing to rank, so no order to measure")
@@ -345,16 +351,15 @@ def stability_of(
         "bandwidth": bandwidth,
         "bias_corrected": bias_corrected,
     }
+    _check(settings)
     where = np.flatnonzero(attributions.measured)
     k = np.zeros(instances, dtype=np.intp)
     distances = np.full((instances, features, features), np.nan)
     ranking = np.full((instances, features), -1, dtype=np.intp)
     means = np.full((instances, features), np.nan)
     separated = np.zeros((instances, features, features), dtype=bool)
-    # An empty selection still checks the options, so that a wrong one is never hidden by failed rows.
-    values = attributions.values[:, where] if where.size else np.zeros((runs, 1, features))
-    numbers = _measure(sep.attribution_values(values, value), settings)
     if where.size:
+        numbers = _measure(sep.attribution_values(attributions.values[:, where], value), settings)
         k[where], distances[where], ranking[where] = numbers.k, numbers.distances, numbers.ranking
         means[where], separated[where] = numbers.means, numbers.separated
     return KStability(attributions, k, distances, ranking, means, separated, **settings)
@@ -398,21 +403,23 @@ def measure_k_stability(
         InputError: the data or an option cannot be used.
         ModelError: the model raises, or varies between identical calls.
     """
-    sep.check_threshold(threshold)
-    sep.check_rule(rule)
+    settings: dict[str, Any] = {
+        "threshold": threshold,
+        "rule": rule,
+        "value": value,
+        "density": density,
+        "metric": metric,
+        "bandwidth": bandwidth,
+        "bias_corrected": bias_corrected,
+    }
+    _check(settings)
+    features = Table.of(X, what="X").features
+    if len(features) < 2:
+        raise InputError(f"X has one feature, {features[0]!r}: nothing to rank, so no order to measure")
     attributions = collect(
         explainer, X, target=target, runs=runs, seed=seed, rows=rows, groups=groups, n_jobs=n_jobs, cache=cache
     )
-    return stability_of(
-        attributions,
-        threshold=threshold,
-        rule=rule,
-        value=value,
-        density=density,
-        metric=metric,
-        bandwidth=bandwidth,
-        bias_corrected=bias_corrected,
-    )
+    return stability_of(attributions, **settings)
 
 
 def compare_methods(results: Mapping[str, KStability]) -> pd.DataFrame:
