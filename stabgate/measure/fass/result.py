@@ -1,0 +1,281 @@
+"""`Fass`: every attempted pair with what became of it, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from stabgate.errors import InputError
+from stabgate.measure.fass.aggregates import Summary, summarise
+from stabgate.measure.fass.milder import Milder
+from stabgate.measure.fass.pairs import ERROR, MOST_DRAWS, NO_SIGNAL, RETAINED, Pair
+from stabgate.measure.fass.references import Reference
+from stabgate.perturbations import FAMILIES, Perturbation
+from stabgate.similarity import score_above_floor
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COMPONENTS = ("ssim", "spearman", "jaccard")
+
+
+@dataclass(frozen=True)
+class FassCost:
+    """What a measurement cost. Passes are counted in images and do not depend on the machine; seconds do.
+
+    Attributes:
+        predictions: images predicted: originals and perturbed copies, once for all methods together.
+        maps: maps computed for pairs: originals once per method, copies only where the prediction held.
+        forward, backward: passes behind those maps; 0 where an explainer does not count.
+        reference_maps, reference_forward, reference_backward: the same for floor and re-seed reference.
+        attempted: pairs attempted, over all methods.
+        seconds: wall clock of the whole measurement, all methods together.
+    """
+
+    predictions: int = 0
+    maps: int = 0
+    forward: int = 0
+    backward: int = 0
+    reference_maps: int = 0
+    reference_forward: int = 0
+    reference_backward: int = 0
+    attempted: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: FassCost) -> FassCost:
+        return FassCost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(FassCost)))
+
+    @property
+    def saved(self) -> float:
+        """Share of maps saved against attributing both members of every attempted pair, 0..1."""
+        return 1.0 - self.maps / (2 * self.attempted) if self.attempted else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fass:
+    """What was measured, for one method or several.
+
+    With several methods the single numbers (`score`, `floor`, ...) would say which method's? and raise; take one
+    with ``result["its name"]``, or all with `by_method`.
+
+    Attributes:
+        pairs: every attempted pair under every method.
+        methods: names of the methods.
+        perturbations: as resolved for the protocol.
+        images: ids of the images.
+        references: floor and re-seed reference of each method.
+        costs: maps and passes of each method.
+        predictions: images predicted, for all methods together.
+        seconds: wall clock of the measurement.
+        provenance: model, methods with their settings and target layer, seed, protocol and options, as plain values.
+    """
+
+    pairs: tuple[Pair, ...]
+    methods: tuple[str, ...]
+    perturbations: tuple[Perturbation, ...]
+    images: tuple[Hashable, ...]
+    references: Mapping[str, tuple[Reference, Reference]]
+    costs: Mapping[str, FassCost]
+    predictions: int
+    seconds: float
+    provenance: dict[str, Any]
+    _milder: Milder | None = field(default=None, repr=False)
+
+    def __getitem__(self, method: str) -> Fass:
+        """The result of one method."""
+        if method not in self.methods:
+            raise InputError(f"no method {method!r} was measured; there are {', '.join(map(repr, self.methods))}")
+        return replace(
+            self,
+            pairs=tuple(pair for pair in self.pairs if pair.method == method),
+            methods=(method,),
+            references={method: self.references[method]},
+            costs={method: self.costs.get(method, FassCost())},
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The model and the images stay where they are: a result that travels is numbers and words.
+        return {**self.__dict__, "_milder": None}
+
+    @property
+    def method(self) -> str:
+        """The method, where there is one.
+
+        Raises:
+            InputError: several were measured, and each has its own number.
+        """
+        if len(self.methods) > 1:
+            raise InputError(
+                f"{len(self.methods)} methods were measured ({', '.join(self.methods)}) and each has its own number: "
+                f"say which, as in result[{self.methods[0]!r}]"
+            )
+        return self.methods[0]
+
+    @property
+    def summary(self) -> Summary:
+        """All pairs of the one method."""
+        return summarise(self.pairs, method=self.method, name="all")
+
+    @property
+    def score(self) -> float | None:
+        """FASS: the mean over the retained pairs, or None where there are none."""
+        return self.summary.fass
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the score, clustered by image: jackknife over images, Student's t; None below two images."""
+        found = self.summary
+        return None if found.low is None or found.high is None else (found.low, found.high)
+
+    @property
+    def components(self) -> dict[str, float | None]:
+        """Means of ssim, spearman and jaccard over the retained pairs."""
+        found = self.summary
+        return {name: getattr(found, name) for name in COMPONENTS}
+
+    @property
+    def floor(self) -> float | None:
+        """Mean score against the map of another image; None where there was no other."""
+        return self.references[self.method][0].fass
+
+    @property
+    def reseed(self) -> float | None:
+        """Mean score of the same image explained twice with different seeds; 1 for a deterministic method."""
+        return self.references[self.method][1].fass
+
+    @property
+    def score_above_floor(self) -> float | None:
+        """(FASS - floor) / (1 - floor): 0 at the floor, 1 for perfect; None where either is missing."""
+        score, floor = self.score, self.floor
+        return None if score is None or floor is None or floor >= 1.0 else score_above_floor(score, floor)
+
+    @property
+    def retention(self) -> float:
+        """Retained pairs / attempted pairs, 0..1."""
+        return self.summary.retention
+
+    @property
+    def cost(self) -> FassCost:
+        """Of the methods in this result together; predictions and seconds are those of the whole measurement."""
+        total = FassCost(predictions=self.predictions, attempted=len(self.pairs), seconds=self.seconds)
+        for cost in self.costs.values():
+            total += cost
+        return total
+
+    def by_perturbation(self) -> tuple[Summary, ...]:
+        """One summary per method and perturbation."""
+        return self._by("perturbation", [p.label for p in self.perturbations])
+
+    def by_family(self) -> tuple[Summary, ...]:
+        """One summary per method and family of perturbations: geometric, photometric, compression."""
+        present = {p.family for p in self.perturbations}
+        return self._by("family", [family for family in FAMILIES if family in present])
+
+    def by_method(self) -> tuple[Summary, ...]:
+        """One summary per method, over all its pairs."""
+        return tuple(
+            summarise((pair for pair in self.pairs if pair.method == method), method=method, name="all")
+            for method in self.methods
+        )
+
+    def curve(self, kind: str | None = None) -> tuple[Summary, ...]:
+        """Score per severity of one kind of perturbation, mildest first; one line per method and severity.
+
+        Args:
+            kind: "rotation", ...; may be left out where one kind was measured.
+
+        Raises:
+            InputError: a kind that was not measured, or none named where there are several.
+        """
+        kinds = list(dict.fromkeys(p.name for p in self.perturbations))
+        if kind is None and len(kinds) > 1:
+            raise InputError(f"several kinds were measured: say which, one of {', '.join(map(repr, kinds))}")
+        chosen = kinds[0] if kind is None else kind
+        if chosen not in kinds:
+            raise InputError(f"kind={kind!r} was not measured; there are {', '.join(map(repr, kinds))}")
+        mildest_first = sorted((p for p in self.perturbations if p.name == chosen), key=lambda p: p.strength)
+        return self._by("perturbation", [p.label for p in mildest_first])
+
+    def worst(self, n: int = 5) -> tuple[Pair, ...]:
+        """The retained pairs with the lowest scores, lowest first."""
+        scored = [pair for pair in self.pairs if pair.fass is not None]
+        return tuple(sorted(scored, key=lambda pair: pair.fass if pair.fass is not None else 1.0)[:n])
+
+    def fell(self, pair: Pair) -> tuple[str, float, float] | None:
+        """The component furthest below its re-seed reference (1 where there is none): name, value, reference."""
+        reseed = self.references[pair.method][1]
+        falls = []
+        for name in COMPONENTS:
+            value, before = getattr(pair, name), getattr(reseed, name)
+            if value is not None:
+                falls.append(
+                    (value - (1.0 if before is None else before), name, value, 1.0 if before is None else before)
+                )
+        return min(falls)[1:] if falls else None
+
+    def milder(self, label: str, *, min_retention: float, min_pairs: int) -> tuple[Perturbation, int, int] | None:
+        """The harshest milder severity at which enough predictions hold: it, pairs kept, pairs attempted.
+
+        Costs forward passes. None where no severity that is tried does, and after the result was pickled.
+        """
+        perturbation = next((p for p in self.perturbations if p.label == label), None)
+        if perturbation is None or self._milder is None:
+            return None
+        return self._milder.enough(perturbation, min_retention=min_retention, min_pairs=min_pairs)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per attempted pair and method, with the fields of `Pair` as columns."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(pair) for pair in self.pairs], columns=[f.name for f in fields(Pair)])
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know beside the numbers."""
+        notes = []
+        many = len(self.methods) > 1
+        for method in self.methods:
+            prefix = f"{method}: " if many else ""
+            notes += [prefix + note for note in self[method]._notes()]
+        for p in self.perturbations:
+            draws = [pair for pair in self.pairs if pair.perturbation == p.label and pair.method == self.methods[0]]
+            if any(pair.draw for pair in draws):
+                held = sum(pair.status in (RETAINED, NO_SIGNAL) for pair in draws)
+                notes.append(
+                    f"{p.label} was drawn again, at most {MOST_DRAWS} times an image: {held} of {len(draws)} draws "
+                    f"kept the prediction ({100 * held / len(draws):.0f} %), those of the easier images first"
+                )
+        return (*notes, *self.provenance.get("notes", ()))
+
+    def _notes(self) -> list[str]:
+        notes, all_pairs = [], self.summary
+        floor, reseed = self.references[self.method]
+        if all_pairs.fass is not None and floor.fass is not None:
+            low = all_pairs.fass if all_pairs.low is None else all_pairs.low
+            if low <= floor.fass:
+                notes.append(
+                    f"the score ({all_pairs.fass:.3f}) is at its floor ({floor.fass:.3f}): the explanation is no "
+                    "closer to itself than to that of another image"
+                )
+        if floor.fass is None and floor.note:
+            notes.append(f"no floor: {floor.note}")
+        if reseed.fass is None and reseed.note:
+            notes.append(f"no re-seed reference: {reseed.note}")
+        elif reseed.note:
+            notes.append(reseed.note)
+        for status, count in ((NO_SIGNAL, all_pairs.no_signal), (ERROR, all_pairs.errors)):
+            if count:
+                why = next(pair.reason for pair in self.pairs if pair.status == status)
+                notes.append(f"{count} of {all_pairs.attempted} pairs: {status} ({why})")
+        return notes
+
+    def _by(self, attribute: str, names: list[str]) -> tuple[Summary, ...]:
+        return tuple(
+            summarise(
+                (pair for pair in self.pairs if pair.method == method and getattr(pair, attribute) == name),
+                method=method,
+                name=name,
+            )
+            for method in self.methods
+            for name in names
+        )
