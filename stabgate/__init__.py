@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stabgate import explainers as explainers
     from stabgate import perturbations as perturbations
+    from stabgate import similarity as similarity
     from stabgate.attributions import Attributions
     from stabgate.errors import (
         ExplainerError,
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
         StabilityError,
     )
     from stabgate.gate import assert_min_k_stability
+    from stabgate.gate_fass import assert_min_fass
+    from stabgate.measure.fass import Fass, measure_fass
     from stabgate.measure.kstability import KStability, compare_methods, measure_k_stability
     from stabgate.models import Cost, as_model
     from stabgate.separability import distance_matrix, group_stability, k_stability
+    from stabgate.similarity import MapSimilarity, compare_maps, score_above_floor
     from stabgate.verdict.verdicts import Outcome, Verdict
 
 __version__ = "0.1.0"
@@ -32,8 +36,10 @@ _HOMES = {
     "Attributions": "attributions",
     "Cost": "models",
     "ExplainerError": "errors",
+    "Fass": "measure.fass",
     "InputError": "errors",
     "KStability": "measure.kstability",
+    "MapSimilarity": "similarity",
     "MissingDependencyError": "errors",
     "ModelError": "errors",
     "Outcome": "verdict.verdicts",
@@ -41,14 +47,18 @@ _HOMES = {
     "StabilityError": "errors",
     "Verdict": "verdict.verdicts",
     "as_model": "models",
+    "assert_min_fass": "gate_fass",
     "assert_min_k_stability": "gate",
+    "compare_maps": "similarity",
     "compare_methods": "measure.kstability",
     "distance_matrix": "separability",
     "group_stability": "separability",
     "k_stability": "separability",
+    "measure_fass": "measure.fass",
     "measure_k_stability": "measure.kstability",
+    "score_above_floor": "similarity",
 }
-_ROOMS = ("explainers", "perturbations", "separability")
+_ROOMS = ("explainers", "perturbations", "separability", "similarity")
 
 __all__ = ["__version__", *_HOMES, *_ROOMS]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stabgate.verdict.verdicts import Outcome, Verdict, percent
+from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict, percent
 
 if TYPE_CHECKING:
     from stabgate.measure.kstability import KStability
@@ -22,7 +22,7 @@ ORDER = {Outcome.FAIL: 0, Outcome.NOT_MEASURED: 1, Outcome.INCONCLUSIVE: 2, Outc
 
 def failure_text(verdict: Verdict, result: KStability, *, replay: str) -> str:
     """Why a gate did not pass: required against measured, the worst rows, and how to see it again."""
-    requirement = verdict.requirement
+    requirement = _required(verdict)
     if verdict.estimate is None:
         measured = "measured nothing"
     else:
@@ -42,6 +42,11 @@ def failure_text(verdict: Verdict, result: KStability, *, replay: str) -> str:
     return "\n".join(lines)
 
 
+def _required(verdict: Verdict) -> KRequirement:
+    assert isinstance(verdict.requirement, KRequirement)
+    return verdict.requirement
+
+
 def _unmeasured(result: KStability) -> list[str]:
     failures = list(result.attributions.failures.items())
     lines = [f"  row {row!r} not measured: {reason}" for row, reason in failures[:WORST_ROWS]]
@@ -51,7 +56,7 @@ def _unmeasured(result: KStability) -> list[str]:
 
 
 def _worst(verdict: Verdict, result: KStability) -> list[str]:
-    requirement = verdict.requirement
+    requirement = _required(verdict)
     failing = np.flatnonzero(result.measured & ~result.meets(requirement.k, requirement.require))
     ranked = sorted(failing.tolist(), key=lambda i: (int(result.k[i]), _gap(result, i, requirement)))
     lines = []
@@ -113,6 +118,7 @@ HEADINGS = (
     "seconds",
     "verdict",
 )
+NUMERIC = frozenset({2, 5, 6, 7, 8})
 
 
 def table_row(verdict: Verdict) -> tuple[str, ...]:
@@ -132,11 +138,12 @@ def table_row(verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned lines: headings, then `rows` of cells."""
-    cells = [HEADINGS, *rows]
-    widths = [max(len(row[j]) for row in cells) for j in range(len(HEADINGS))]
-    numeric = {2, 5, 6, 7, 8}
+def table(
+    rows: Sequence[Sequence[str]], headings: Sequence[str] = HEADINGS, numeric: frozenset[int] = NUMERIC
+) -> list[str]:
+    """Aligned lines: headings, then `rows` of cells; `numeric` are the columns that stand to the right."""
+    cells = [headings, *rows]
+    widths = [max(len(row[j]) for row in cells) for j in range(len(headings))]
     return [
         "  ".join(
             cell.rjust(width) if j in numeric else cell.ljust(width)

@@ -52,6 +52,33 @@ class KRequirement:
 
 
 @dataclass(frozen=True)
+class FassRequirement:
+    """Explanations must survive perturbations that the prediction survives, at least to this score.
+
+    Attributes:
+        score: least mean FASS over all retained pairs.
+        families: least mean FASS within a family of perturbations, by its name.
+        above_floor: least (FASS - floor) / (1 - floor), or None.
+        min_retention: share of the attempted pairs of each perturbation that must be retained.
+        min_pairs: retained pairs of each perturbation that must be there.
+        protocol: "aligned" or "published"; scores of one are not those of the other.
+    """
+
+    score: float
+    families: tuple[tuple[str, float], ...]
+    above_floor: float | None
+    min_retention: float
+    min_pairs: int
+    protocol: str
+
+    def __str__(self) -> str:
+        parts = [f"FASS >= {self.score:g}", *(f"{family} >= {least:g}" for family, least in self.families)]
+        if self.above_floor is not None:
+            parts.append(f"above floor >= {self.above_floor:g}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
 class Verdict:
     """One gate's outcome and what it rests on.
 
@@ -77,7 +104,7 @@ class Verdict:
     metric: str
     estimate: float | None
     interval: tuple[float, float] | None
-    requirement: KRequirement
+    requirement: KRequirement | FassRequirement
     n: int
     measured: int
     met: int

@@ -37,6 +37,11 @@ class Method:
     batched: bool = True
     as_array: bool = False
 
+    @property
+    def baseline(self) -> bool:
+        """RAND, the calibration baseline: what no explanation at all scores."""
+        return self.batched and self.explainer.name == "random"
+
     def segments(self, images: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor | None:
         """Segments ``(n, h, w)`` where the method works on segments."""
         found: torch.Tensor | None = self.explainer.segment(images, seeds) if self.batched else None

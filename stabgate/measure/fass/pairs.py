@@ -108,9 +108,12 @@ class Draws:
     def of_perturbation(self, image: int, perturbation: Perturbation, draw: int) -> int:
         return row_seed(self._seed, draw, ("perturbation", perturbation.label, self._ids[image]))
 
-    def of_copy(self, image: int, perturbation: Perturbation, draw: int) -> int:
-        """For explaining a perturbed copy: the original's where pairs are aligned, a new one as published."""
-        if self._protocol == "aligned":
+    def of_copy(self, image: int, perturbation: Perturbation, draw: int, *, baseline: bool = False) -> int:
+        """For explaining a perturbed copy: the original's where pairs are aligned, a new one as published.
+
+        The random baseline always gets a new one: with equal seeds it would be a constant, and score 1.
+        """
+        if self._protocol == "aligned" and not baseline:
             return self.of_original(image)
         return row_seed(self._seed, draw, ("explanation", perturbation.label, self._ids[image]))
 

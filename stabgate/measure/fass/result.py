@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COMPONENTS = ("ssim", "spearman", "jaccard")
+NOISE_MARGIN = 0.02  # a re-seed reference no further above the floor is noise: 20 pairs know a floor to about 0.01
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,12 @@ class Fass:
         return None if score is None or floor is None or floor >= 1.0 else score_above_floor(score, floor)
 
     @property
+    def only_noise(self) -> bool:
+        """Explained twice, an image is no closer to itself than to another: what agrees within pairs is the seed."""
+        floor, reseed = self.floor, self.reseed
+        return floor is not None and reseed is not None and reseed <= floor + NOISE_MARGIN
+
+    @property
     def retention(self) -> float:
         """Retained pairs / attempted pairs, 0..1."""
         return self.summary.retention
@@ -257,6 +264,11 @@ class Fass:
                     f"the score ({all_pairs.fass:.3f}) is at its floor ({floor.fass:.3f}): the explanation is no "
                     "closer to itself than to that of another image"
                 )
+        if self.only_noise:
+            notes.append(
+                f"explained again with another seed, an image scores {reseed.fass:.3f} against itself and another "
+                f"image {floor.fass:.3f}: the maps are sampling noise, and only a shared seed makes pairs agree"
+            )
         if floor.fass is None and floor.note:
             notes.append(f"no floor: {floor.note}")
         if reseed.fass is None and reseed.note:

@@ -189,7 +189,7 @@ class Work:
                 self.scores[method.name, a] = f"original: {firsts.reasons[a.image]}"
         places = [j for j, a in enumerate(part) if a.image in firsts.maps]
         part, copies = [part[j] for j in places], copies[places]
-        seeds = [self.draws.of_copy(a.image, perturbation, a.draw) for a in part]
+        seeds = [self.draws.of_copy(a.image, perturbation, a.draw, baseline=method.baseline) for a in part]
 
         def cut(some: list[int]) -> Segments | None:
             if self.comparing.protocol == "published":
