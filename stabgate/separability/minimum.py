@@ -68,6 +68,10 @@ def _crossings(difference: Floats, starts: Ints) -> tuple[_Crossings, Ints]:
     bend = np.zeros_like(difference)
     middle = difference[1:-1]
     bend[1:-1] = difference[2:] + difference[:-2] - 2.0 * middle
+    # Across two pairs' nodes there is no cell, and no second difference.
+    ends = starts[1:] - 1
+    bend[starts] = 0.0
+    bend[ends] = 0.0
     size = np.abs(bend)
 
     crossing = left * right < 0.0
@@ -81,11 +85,7 @@ def _crossings(difference: Floats, starts: Ints) -> tuple[_Crossings, Ints]:
     near_dip = np.zeros(difference.size, dtype=bool)
     near_dip[lowest] = True
     near_dip[lowest - 1] = True
-    # Across two pairs' nodes there is no cell, and no second difference.
-    ends = starts[1:] - 1
     crossing[ends] = False
-    near_dip[ends] = False
-    near_dip[-1] = False
     size[starts] = np.inf
     size[ends] = np.inf
     size[-1] = np.inf

@@ -107,15 +107,17 @@ def test_beyond_the_reach_nothing_is_shared() -> None:
     assert overlap([([0.0], 1.0), ([100.0], 2.0)])[0, 1] == 0.0
 
 
-@pytest.mark.parametrize("depth", [1e-2, 1e-4, 1e-6])
-@pytest.mark.parametrize("at", [0.0, 0.08, 0.17])
-def test_a_double_crossing_narrower_than_a_cell(depth: float, at: float) -> None:
-    # A kernel around `at`, just high enough to rise above the tail of a unit kernel around 3 where it peaks.
-    height = norm.pdf(at, 3.0, 1.0) * (1 + depth)
-    wide = 1 / (height * np.sqrt(2 * np.pi))
-    grid = np.linspace(-6.0, 12.0, 400_001)
-    least = np.minimum(norm.pdf(grid, 3.0, 1.0), norm.pdf(grid, at, wide)).sum() * (grid[1] - grid[0])
-    assert overlap([([3.0], 1.0), ([at], wide)])[0, 1] == pytest.approx(least, abs=1e-7)
+@pytest.mark.parametrize("rise", [1e-2, 3e-3, 1e-3, 1e-4])
+@pytest.mark.parametrize("phase", [0.03, 0.08, 0.125])
+def test_a_double_crossing_narrower_than_a_cell(rise: float, phase: float) -> None:
+    # The second of two distant unit kernels peaks between two nodes, just above a kernel twice as wide: p - q is
+    # negative at all nodes near by.
+    centres, wide = [-20.0 - phase, 0.0], 2.0 * (1 + rise)
+    grid = np.linspace(-30.0, 20.0, 1_000_001)
+    p = sum(norm.pdf(grid, c) for c in centres) / 2
+    least = np.minimum(p, norm.pdf(grid, 0.0, wide)).sum() * (grid[1] - grid[0])
+    # A dip inside one of the parts that cells are cut into is not seen.
+    assert overlap([(centres, 1.0), ([0.0], wide)])[0, 1] == pytest.approx(least, abs=2e-7)
 
 
 def test_a_triple_crossing_narrower_than_a_cell() -> None:

@@ -122,7 +122,7 @@ def test_bias_correction_removes_the_bias_at_the_papers_threshold() -> None:
     # Two unit Gaussians at true distance 0.9 (z = 1.3352 solves the closed form), 50 runs: simulated
     # elsewhere, the mean estimates are 0.872 and 0.9015, each with sd 0.03 a draw.
     z = 1.3351777
-    samples = [*np.random.default_rng(13).normal(size=(50, 1500, 2)), 0.0, 2 * z]
+    samples = np.random.default_rng(13).normal(size=(50, 1500, 2)) + np.array([0.0, 2 * z])
     plain = distance_matrix(samples)[:, 0, 1].mean()
     corrected = distance_matrix(samples, bias_corrected=True)[:, 0, 1].mean()
     assert plain == pytest.approx(0.872, abs=0.004)
