@@ -80,6 +80,6 @@ def assert_min_fass(
 def _replay(result: Fass) -> str:
     found = result.provenance
     return (
-        f"measure_fass(explainer, images, perturbations={found['perturbations']}, protocol={found['protocol']!r}, "
-        f"seed={found['seed']})"
+        f"measure_fass(explainer, images, perturbations=..., protocol={found['protocol']!r}, seed={found['seed']})"
+        f" with {', '.join(found['perturbations'])}"
     )

@@ -13,7 +13,10 @@ from pytest_stabgate.plugin import PROPERTY
 from pytest_stabgate.settings import DEFAULTS, parse, refuse_unknown
 from stabgate.errors import StabgateError, StabilityError
 from stabgate.gate import assert_min_k_stability
+from stabgate.gate_fass import assert_min_fass
+from stabgate.measure.fass import Fass, measure_fass
 from stabgate.measure.kstability import KStability, measure_k_stability
+from stabgate.report.fass import FASS_HEADINGS, FASS_NUMERIC, fass_rows
 from stabgate.report.text import ORDER, table, table_row
 from stabgate.verdict.verdicts import Outcome, Verdict
 
@@ -90,6 +93,43 @@ class Gate:
         self._note(table_row(verdict), verdict.outcome)
         return verdict
 
+    def measure_fass(self, explainer: Any, images: Any, **measuring: Any) -> Fass:
+        """`stabgate.measure_fass` with the run's seed."""
+        __tracebackhide__ = True
+        self.used = True
+        try:
+            return measure_fass(explainer, images, **{**self._seed, **measuring})
+        except StabgateError as error:
+            raise self._shortened(error) from self._cause(error)
+
+    def assert_min_fass(
+        self, result_or_explainer: Any, images: Any = None, *, score: float, name: str | None = None, **options: Any
+    ) -> Verdict:
+        """`stabgate.assert_min_fass` with the run's seed; the outcome goes into the table."""
+        __tracebackhide__ = True
+        self.used = True
+        self._gates += 1
+        if not isinstance(result_or_explainer, Fass):
+            options = {**self._seed, **options}
+        label = name or self._label()
+        try:
+            verdict = assert_min_fass(
+                result_or_explainer, images, score=score, name=label, replay=self._replay(), **options
+            )
+        except StabilityError as error:
+            self._note_fass(fass_rows(error.verdict), error.verdict.outcome)
+            raise self._shortened(error) from self._cause(error)
+        except StabgateError as error:
+            cells = (label, *["-"] * 9, f"FASS >= {score}", str(Outcome.NOT_MEASURED))
+            self._note_fass([cells], Outcome.NOT_MEASURED)
+            raise self._shortened(error) from self._cause(error)
+        self._note_fass(fass_rows(verdict), verdict.outcome)
+        return verdict
+
+    @property
+    def _seed(self) -> dict[str, Any]:
+        return {"seed": self._settings["seed"]}
+
     def _label(self) -> str:
         name = str(self._request.node.name)
         return name if self._gates == 1 else f"{name} ({self._gates})"
@@ -97,6 +137,10 @@ class Gate:
     def _note(self, cells: Sequence[str], outcome: Outcome) -> None:
         # Plain text: a value of any other type would not survive the way from an xdist worker.
         self._request.node.user_properties.append((PROPERTY, json.dumps({"outcome": outcome, "cells": list(cells)})))
+
+    def _note_fass(self, rows: Sequence[Sequence[str]], outcome: Outcome) -> None:
+        record = json.dumps({"outcome": outcome, "fass": [list(row) for row in rows]})
+        self._request.node.user_properties.append((PROPERTY, record))
 
     def _replay(self) -> str:
         flags = [f"--stabgate-{n}={v}" for n, v in self._settings.items() if v != DEFAULTS[n]]
@@ -111,10 +155,17 @@ class Gate:
 
 
 def summary(records: Mapping[str, Sequence[str]]) -> list[str]:
-    """Lines of the table, problems first, then by test id."""
+    """Lines of the tables, problems first, then by test id: gates of k-stability, then gates of FASS."""
     gates = [
-        (ORDER[Outcome(gate["outcome"])], nodeid, number, gate["cells"])
+        (ORDER[Outcome(gate["outcome"])], nodeid, number, gate)
         for nodeid, found in records.items()
         for number, gate in enumerate(json.loads(text) for text in found)
     ]
-    return table([cells for *_, cells in sorted(gates)])
+    ordered = [gate for *_, gate in sorted(gates, key=lambda entry: entry[:3])]
+    ranks = [gate["cells"] for gate in ordered if "cells" in gate]
+    maps = [row for gate in ordered for row in gate.get("fass", ())]
+    lines = table(ranks) if ranks else []
+    if maps:
+        lines += [""] if lines else []
+        lines += table(maps, FASS_HEADINGS, FASS_NUMERIC)
+    return lines

@@ -93,25 +93,22 @@ def judge_fass(result: Fass, requirement: FassRequirement, *, name: str) -> Verd
     """
     total = result.summary
     families = {family.name: family for family in result.by_family()}
-    wanted = [("FASS", total, requirement.score)]
+    wanted: list[tuple[str, Summary, float]] = [("FASS", total, requirement.score)]
     wanted += [(family, families[family], least) for family, least in requirement.families]
     missing = [_short(result, part, requirement) for part in result.by_perturbation() if _few(part, requirement)]
     if result.only_noise:
         missing.append("the maps are sampling noise: re-seeded, an image is no closer to itself than to another")
+    floor = result.floor
+    if requirement.above_floor is not None and (floor is None or floor >= 1.0):
+        missing.append(f"no floor to stand above: {result.references[result.method][0].note or 'it is 1'}")
+    elif requirement.above_floor is not None and floor is not None:
+        least = floor + requirement.above_floor * (1.0 - floor)
+        wanted.append((f"above the floor of {floor:.3f}: FASS", total, least))
     below = [
-        f"{what} {beside(part.fass, least)} is below {least:g}"
+        f"{what} {beside(part.fass, least)} is below {least:.4g}"
         for what, part, least in wanted
         if part.fass is not None and part.fass < least
     ]
-    if requirement.above_floor is not None:
-        above = result.score_above_floor
-        if above is None:
-            missing.append(f"no floor to stand above: {result.references[result.method][0].note or 'it is 1'}")
-        elif above < requirement.above_floor:
-            below.append(
-                f"the score stands {beside(above, requirement.above_floor)} above its floor, less than "
-                f"{requirement.above_floor:g}"
-            )
     if not missing and below and not any(_fails(part, least, 1.0) for _, part, least in wanted):
         missing.append(_unscored(total, "above"))
     if not missing and not below and any(_fails(part, least, 0.0) for _, part, least in wanted):

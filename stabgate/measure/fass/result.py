@@ -209,17 +209,19 @@ class Fass:
         scored = [pair for pair in self.pairs if pair.fass is not None]
         return tuple(sorted(scored, key=lambda pair: pair.fass if pair.fass is not None else 1.0)[:n])
 
-    def fell(self, pair: Pair) -> tuple[str, float, float] | None:
-        """The component furthest below its re-seed reference (1 where there is none): name, value, reference."""
-        reseed = self.references[pair.method][1]
+    def fell(self, scored: Pair | Summary) -> tuple[str, float, float] | None:
+        """The component that fell furthest on the way from its re-seed reference to its floor: name, value, reference.
+
+        The reference is 1, and the floor 0, where there is none. None where nothing fell.
+        """
+        floor, reseed = self.references[scored.method]
         falls = []
         for name in COMPONENTS:
-            value, before = getattr(pair, name), getattr(reseed, name)
-            if value is not None:
-                falls.append(
-                    (value - (1.0 if before is None else before), name, value, 1.0 if before is None else before)
-                )
-        return min(falls)[1:] if falls else None
+            value, top, bottom = (getattr(item, name) for item in (scored, reseed, floor))
+            top, bottom = 1.0 if top is None else top, 0.0 if bottom is None else bottom
+            if value is not None and value < top:
+                falls.append(((top - value) / max(top - bottom, NOISE_MARGIN), name, value, top))
+        return max(falls)[1:] if falls else None
 
     def milder(self, label: str, *, min_retention: float, min_pairs: int) -> tuple[Perturbation, int, int] | None:
         """The harshest milder severity at which enough predictions hold: it, pairs kept, pairs attempted.
