@@ -15,6 +15,7 @@ Result = TypeVar("Result")
 CANDIDATES = (1, 4, 16, 64)
 # A larger batch must be quicker by this factor; a smaller one needs less memory and is a steadier choice.
 WORTHWHILE = 0.9
+LONGEST_TRIAL = 0.5  # seconds; a batch that would take longer is large enough for its overhead not to matter
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -85,21 +86,23 @@ class Batches:
 def quickest(run: Callable[[int], None]) -> int:
     """The batch size with the shortest time per row, by running a few of them.
 
-    Stops as soon as a size is slower than the best one, so a large batch of large images is hardly ever tried.
+    Stops at the first size that is slower than the best one, or that would take longer than half a second.
 
     Args:
         run: does the work on a batch of the given size.
     """
     run(1)  # the first call of anything is slow
-    best, best_time = 1, float("inf")
+    best, best_time = 1, _timed(run, 1)
     for size in CANDIDATES:
+        if size * best_time > LONGEST_TRIAL:
+            break
         try:
             seconds = min(_timed(run, size) for _ in range(2)) / size
         except Exception as error:
             if is_out_of_memory(error):
                 break
             raise
-        if seconds > best_time:
+        if seconds > best_time and size > 1:
             break
         if seconds < WORTHWHILE * best_time:
             best, best_time = size, seconds

@@ -24,11 +24,13 @@ def resolve_device(device: Any, module: torch.nn.Module | None = None) -> torch.
     Raises:
         InputError: no such device, or it is not there.
     """
-    torch = require_torch("explaining images")
+    require_torch("explaining images")
+    import torch
+
     if isinstance(device, str) and device == "auto":
         return _automatic(module)
     try:
-        chosen: torch.device = torch.device(device)
+        chosen = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise InputError(f"device={device!r}: give 'auto', 'cpu', 'cuda:0' or 'mps'") from error
     if chosen.type not in ("cpu", "cuda", "mps"):
@@ -42,7 +44,8 @@ def resolve_device(device: Any, module: torch.nn.Module | None = None) -> torch.
 
 def available_devices() -> tuple[str, ...]:
     """Names of the devices that are there: "cpu", then "cuda:0", ..., then "mps"."""
-    torch = require_torch("explaining images")
+    import torch
+
     cuda = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     return ("cpu", *cuda, *(["mps"] if torch.backends.mps.is_available() else []))
 

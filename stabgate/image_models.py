@@ -75,7 +75,9 @@ class ImageModel:
         normalize: Normalize | None = None,
         batch_size: int | None = None,
     ) -> None:
-        torch = require_torch("explaining images")
+        require_torch("explaining images")
+        import torch
+
         if isinstance(model, type) or not callable(model):
             what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
             raise InputError(

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from stabgate.errors import ModelError
 from stabgate.batches import is_out_of_memory
+from stabgate.errors import ModelError
 
 
 class ImageNetwork(nn.Module):

@@ -69,6 +69,7 @@ METHODS: dict[str, Method] = {
     ),
     # Captum takes absolute values by default; attributions have signs here, and `value` reduces them.
     "saliency": Method("Saliency", "none", True, False, {}, {"abs": False}),
+    "input-x-gradient": Method("InputXGradient", "none", True, False),
     "deeplift": Method("DeepLift", "one", True, False, {"eps": 1e-10}, {}),
     "kernel-shap": Method("KernelShap", "one", False, True, {}, {"n_samples": 25, **_SAMPLES_PER_CALL}),
     "shapley-sampling": Method(
@@ -85,15 +86,15 @@ METHODS: dict[str, Method] = {
 SURROGATES = {"ridge": "SkLearnRidge", "lasso": "SkLearnLasso", "linear": "SkLearnLinearRegression"}
 
 
-def checked_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters of a method, defaults filled in.
+def checked_options(method: str, options: Mapping[str, Any], methods: Mapping[str, Method] = METHODS) -> dict[str, Any]:
+    """All parameters of one of `methods`, defaults filled in.
 
     Raises:
         InputError: an unknown method, a parameter that it does not have, or an unknown surrogate or distance.
     """
-    if method not in METHODS:
-        raise InputError(f"method={method!r} is none of Captum's here; choose one of {', '.join(METHODS)}")
-    known = METHODS[method].options
+    if method not in methods:
+        raise InputError(f"method={method!r} is none of Captum's here; choose one of {', '.join(methods)}")
+    known = methods[method].options
     for name in options:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
@@ -110,12 +111,11 @@ def checked_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def build(method: str, module: torch.nn.Module, options: Mapping[str, Any]) -> Any:
-    """Captum's attribution object for a method."""
+def build(known: Method, module: Any, options: Mapping[str, Any], **more: Any) -> Any:
+    """Captum's attribution object for a method; `more` goes to its constructor as it is."""
     attr = require("captum.attr", "torch")
-    known = METHODS[method]
     construct = {name: options[name] for name in known.construct}
-    if method == "lime":
+    if known.cls == "Lime":
         models = require("captum._utils.models.linear_model", "torch")
         alpha = {} if options["surrogate"] == "linear" else {"alpha": options["alpha"]}
         lime = require("captum.attr._core.lime", "torch")
@@ -125,7 +125,7 @@ def build(method: str, module: torch.nn.Module, options: Mapping[str, Any]) -> A
                 distance_mode=options["distance"], kernel_width=options["kernel_width"]
             ),
         }
-    return getattr(attr, known.cls)(module, **construct)
+    return getattr(attr, known.cls)(module, **construct, **more)
 
 
 def attribute(
@@ -162,13 +162,13 @@ def attribute(
     known = METHODS[method]
     ask: dict[str, Any] = {"target": target}
     ask |= {"method" if name == "quadrature" else name: options[name] for name in known.call}
-    explainer = build(method, module, options)
+    explainer = build(known, module, options)
     with (
         warnings.catch_warnings(),
         evaluating(module),
         torch.inference_mode(False),
         torch.set_grad_enabled(known.gradient),
-        _accelerator_seeded(inputs.device, seed),
+        accelerator_seeded(inputs.device, seed),
     ):
         warnings.filterwarnings("ignore", module=r"captum\.")
         # Copies: tensors made under the caller's inference mode cannot take part in gradients.
@@ -214,7 +214,7 @@ def _deeplift(explainer: Any, inputs: torch.Tensor, ask: Mapping[str, Any]) -> t
 
 
 @contextmanager
-def _accelerator_seeded(device: torch.device, seed: int) -> Iterator[None]:
+def accelerator_seeded(device: torch.device, seed: int) -> Iterator[None]:
     import torch
 
     if device.type != "cuda":

@@ -210,7 +210,7 @@ class ImageExplainer(ABC):
         """The same explainer on another device."""
         return self if self._model is None else self.with_model(self._model.on(device))
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027  # most have nothing to drop
         """Drop what was found out about the model."""
 
     def _checked(self, maps: torch.Tensor, images: torch.Tensor) -> torch.Tensor:

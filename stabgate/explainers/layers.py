@@ -39,7 +39,8 @@ class Layer:
         if self.grid is None:
             return output
         height, width = self.grid
-        return output[:, self.prefix :].transpose(1, 2).unflatten(2, (height, width))
+        patches = output[:, self.prefix :].transpose(1, 2)
+        return patches.reshape(*patches.shape[:2], height, width)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def layer_name(model: ImageModel, layer: Any) -> str:
     if isinstance(layer, torch.nn.Module):
         for name, module in names.items():
             if module is layer and name:
-                return name
+                return str(name)
         raise InputError(f"layer: this {type(layer).__name__} is not a part of {model.name}; give one of its modules")
     if not isinstance(layer, str):
         raise InputError(f"layer={layer!r}: give the name of a layer, a module of the network, or None")
