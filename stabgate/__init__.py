@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from stabgate.gate import assert_min_k_stability
     from stabgate.gate_fass import assert_min_fass
+    from stabgate.image_models import ImageModel
     from stabgate.measure.fass import Fass, measure_fass
     from stabgate.measure.kstability import KStability, compare_methods, measure_k_stability
     from stabgate.models import Cost, as_model
@@ -37,6 +38,7 @@ _HOMES = {
     "Cost": "models",
     "ExplainerError": "errors",
     "Fass": "measure.fass",
+    "ImageModel": "image_models",
     "InputError": "errors",
     "KStability": "measure.kstability",
     "MapSimilarity": "similarity",

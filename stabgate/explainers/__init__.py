@@ -1,4 +1,5 @@
-"""Explainers behind one protocol: ``explain(X, *, seed, target=None) -> (instances, features)``."""
+"""Explainers behind one protocol: ``explain(X, *, seed, target=None) -> (instances, features)``, or of images
+``(instances, channels, height, width)``."""
 
 from __future__ import annotations
 
@@ -10,7 +11,10 @@ if TYPE_CHECKING:
     from stabgate.explainers.baseline import Custom, Random
     from stabgate.explainers.captum import Captum
     from stabgate.explainers.dice import Dice
+    from stabgate.explainers.gradcam import GradCam
+    from stabgate.explainers.images import ImageExplainer
     from stabgate.explainers.lime import Lime
+    from stabgate.explainers.lime_image import LimeImage
     from stabgate.explainers.shap import Shap
 
 _HOMES = {
@@ -18,13 +22,28 @@ _HOMES = {
     "Custom": "baseline",
     "Dice": "dice",
     "Explainer": "base",
+    "GradCam": "gradcam",
+    "ImageExplainer": "images",
     "Lime": "lime",
+    "LimeImage": "lime_image",
     "Random": "baseline",
     "Shap": "shap",
     "TableExplainer": "base",
 }
 
-__all__ = ["Captum", "Custom", "Dice", "Explainer", "Lime", "Random", "Shap", "TableExplainer"]
+__all__ = [
+    "Captum",
+    "Custom",
+    "Dice",
+    "Explainer",
+    "GradCam",
+    "ImageExplainer",
+    "Lime",
+    "LimeImage",
+    "Random",
+    "Shap",
+    "TableExplainer",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,36 +5,52 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stabgate.errors import InputError
-from stabgate.explainers.base import Rows, TableExplainer
+from stabgate.explainers.base import Rows
+from stabgate.explainers.both import TableOrImageExplainer
 from stabgate.tables import Floats, take_rows
 
+if TYPE_CHECKING:
+    from stabgate.explainers.image_baseline import CustomImages, RandomImages
 
-class Random(TableExplainer):
+
+class Random(TableOrImageExplainer):
     """RAND: i.i.d. uniform attributions in [0, 1) at every run; what no explanation at all scores ([K] section 4).
 
+    Of images: one value at every pixel.
+
     Args:
-        model: optional; only recorded.
+        model: optional; recorded, and asked for predictions of images.
     """
 
     name = "random"
 
     def __init__(self, model: Any = None) -> None:
         super().__init__(model)
+        self._given = model
+        self._images: RandomImages | None = None
 
     def settings(self) -> dict[str, Any]:
         return {"distribution": "uniform(0, 1)"}
+
+    def for_images(self) -> RandomImages:
+        """The explainer of images."""
+        if self._images is None:
+            from stabgate.explainers.image_baseline import RandomImages
+
+            self._images = RandomImages(self._given)
+        return self._images
 
     def explain_encoded(self, rows: Rows, i: int, seed: int) -> Floats:  # noqa: ARG002
         return np.random.default_rng(seed).random(len(rows.features))
 
 
-class Custom(TableExplainer):
+class Custom(TableOrImageExplainer):
     """An explainer that is a function.
 
     ``Custom(lambda X, seed: my_attributions(model, X, seed))``
@@ -42,7 +58,8 @@ class Custom(TableExplainer):
     Args:
         function: called as ``function(X, seed=seed)`` with X one row in the user's own container; it also gets
             ``target=`` where it has a parameter of that name. Returns ``(features,)`` or ``(1, features)``.
-            NumPy's, Python's and torch's global generators are seeded with the same seed.
+            NumPy's, Python's and torch's global generators are seeded with the same seed. Of images it gets a
+            tensor (1, channels, height, width) and returns one of (1, channels', height, width).
         model: optional; its outputs then settle the target, and it is checked to be repeatable.
         background: optional; where given, X must have its columns.
         name: what reports call the explainer; the function's name by default.
@@ -61,6 +78,8 @@ class Custom(TableExplainer):
         if not callable(function):
             raise InputError(f"Custom takes a function of (X, seed), not {type(function).__name__}")
         super().__init__(model, background=background)
+        self._given = model
+        self._images: CustomImages | None = None
         self.function = function
         given = getattr(function, "__name__", type(function).__name__)
         self.name = name or ("custom" if given == "<lambda>" else given)
@@ -71,6 +90,20 @@ class Custom(TableExplainer):
 
     def settings(self) -> dict[str, Any]:
         return self._settings
+
+    def for_images(self) -> CustomImages:
+        """The explainer of images."""
+        if self._images is None:
+            from stabgate.explainers.image_baseline import CustomImages
+
+            self._images = CustomImages(
+                self.function,
+                name=self.name,
+                settings=self._settings,
+                takes_target=self._takes_target,
+                model=self._given,
+            )
+        return self._images
 
     def prepare(self, X: Any, *, target: Any = None, ids: tuple[Hashable, ...] | None = None) -> Rows:
         """As every explainer's; without a model the function gets `target` as it is."""

@@ -1,4 +1,4 @@
-"""Captum's attribution methods on the rows of a table.
+"""Captum's attribution methods on the rows of a table; images are handed over to `ImageCaptum`.
 
 Source: N. Kokhlikyan et al., "Captum: A unified and generic model interpretability library for PyTorch"
 (arXiv 2009.07896); computed by the captum package.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from stabgate.errors import InputError
-from stabgate.explainers.base import Rows, TableExplainer, require
+from stabgate.explainers.base import Rows, require
+from stabgate.explainers.both import TableOrImageExplainer
 from stabgate.explainers.captum_methods import METHODS, TUNNELS, Tunnel, attribute, checked_options
 from stabgate.models import Cost
 from stabgate.networks import as_tensor, evaluating
@@ -23,20 +25,29 @@ from stabgate.tables import Floats
 if TYPE_CHECKING:
     import torch
 
+    from stabgate.explainers.image_captum import ImageCaptum
+
 MethodName: TypeAlias = Literal[
     "integrated-gradients",
     "gradient-shap",
     "saliency",
+    "input-x-gradient",
     "deeplift",
     "kernel-shap",
     "shapley-sampling",
     "lime",
+    "occlusion",
+    "guided-grad-cam",
 ]
-Baseline: TypeAlias = Literal["mean", "median", "zeros"] | Sequence[float]
+Baseline: TypeAlias = Literal["mean", "median", "zeros"] | float | Sequence[float]
 
 
-class Captum(TableExplainer):
-    """Attributions of a torch module by one of Captum's methods, row by row.
+class Captum(TableOrImageExplainer):
+    """Attributions of a torch module by one of Captum's methods, row by row or image by image.
+
+    What follows holds for tables; `ImageCaptum` says what is different for images, of which it has "occlusion" and
+    "guided-grad-cam" for its own, and no "deeplift", "kernel-shap" and "shapley-sampling". Whether parameters that
+    fit only one of the two were meant for it is seen when the other one is asked for.
 
     Values equal a direct call of Captum on that row alone, with torch's and NumPy's global generators seeded
     (torch's serves Lime, KernelShap, ShapleyValueSampling and NoiseTunnel, NumPy's GradientShap), the same
@@ -58,10 +69,11 @@ class Captum(TableExplainer):
         nt_samples: noisy copies.
         nt_stdevs: standard deviation of the noise, in the units of the features and the same for all of them,
             so meant for scaled features. Captum's default of 1 is no choice; give one.
+        device, normalize: for images, as for `ImageModel`.
         options: parameters of the method, see `METHODS`: `n_steps`, `n_samples`, `surrogate`, `alpha`, ...
 
     Raises:
-        InputError: the model is no torch module, or a parameter is unknown or missing.
+        InputError: the model is no torch module, or a parameter is unknown or missing, for tables and for images.
     """
 
     package = "captum"
@@ -76,10 +88,55 @@ class Captum(TableExplainer):
         noise_tunnel: Tunnel | None = None,
         nt_samples: int = 5,
         nt_stdevs: float | None = None,
+        device: Any = "auto",
+        normalize: Any = None,
         **options: Any,
     ) -> None:
-        super().__init__(model, background=background)
+        from stabgate.explainers.image_captum import ImageCaptum
+
+        common = {
+            "method": method,
+            "background": background,
+            "baseline": baseline,
+            "noise_tunnel": noise_tunnel,
+            "nt_samples": nt_samples,
+            "nt_stdevs": nt_stdevs,
+            **options,
+        }
+        self._build_images = partial(ImageCaptum, model, device=device, normalize=normalize, **common)
+        self._images: ImageCaptum | None = None
+        self._no_tables: str | None = None
+        try:
+            if device != "auto" or normalize is not None:
+                raise InputError("device= and normalize= are for images; a table is explained where the network is")
+            self._set_up_tables(model, **common)
+        except InputError as error:
+            try:
+                self.name = self.for_images().name
+            except InputError as other:
+                images = method not in METHODS or _only_images(background, device, normalize)
+                raise (other if images else error) from None
+            self._no_tables = str(error)
+
+    def _set_up_tables(
+        self,
+        model: Any,
+        *,
+        method: MethodName,
+        background: Any,
+        baseline: Baseline | None,
+        noise_tunnel: Tunnel | None,
+        nt_samples: int,
+        nt_stdevs: float | None,
+        **options: Any,
+    ) -> None:
+        """What the constructor does for tables.
+
+        Raises:
+            InputError: the parameters do not fit tables.
+        """
         self.options = checked_options(method, options)
+        super().__init__(model, background=background)
         self.method = method
         self.known = METHODS[method]
         self.module = _module_of(self.model)
@@ -89,11 +146,27 @@ class Captum(TableExplainer):
         self.baseline = _baseline(method, baseline, background)
         self._flat = False  # the module returns (rows,), so that Captum takes no number of an output
 
+    def for_images(self) -> ImageCaptum:
+        """The explainer of images with the same settings.
+
+        Raises:
+            InputError: they do not fit images.
+        """
+        if self._images is None:
+            self._images = self._build_images()
+        return self._images
+
+    def describe(self) -> dict[str, Any]:
+        """What is recorded; of an explainer that fits only images, what `ImageCaptum` says."""
+        return super().describe() if self._no_tables is None else self.for_images().describe()
+
     def settings(self) -> dict[str, Any]:
+        if self._no_tables is not None:
+            return self.for_images().settings()
         settings: dict[str, Any] = {"method": self.method, **self.options}
         if self.known.baselines == "one":
             settings["baseline"] = (
-                self.baseline if isinstance(self.baseline, str) else [float(v) for v in self.baseline or ()]
+                self.baseline if isinstance(self.baseline, str) else [float(v) for v in self.baseline]
             )
         return settings | {"noise_tunnel": self.tunnel}
 
@@ -106,6 +179,8 @@ class Captum(TableExplainer):
         """
         import torch
 
+        if self._no_tables is not None:
+            raise InputError(f"{self.name} explains images only as it is set up: {self._no_tables}")
         rows = super().prepare(X, target=target, ids=ids)
         for column in rows.table.columns:
             if column.kind not in ("number", "boolean"):
@@ -113,7 +188,7 @@ class Captum(TableExplainer):
                     f"{self.name}: column {column.name!r} holds {column.kind} values, and a network takes "
                     "numbers; encode it before"
                 )
-        if not isinstance(self.baseline, str) and self.baseline is not None:
+        if not isinstance(self.baseline, str):
             given, features = len(self.baseline), len(rows.features)
             if given != features:
                 raise InputError(f"baseline has {given} numbers for {features} features")
@@ -177,6 +252,10 @@ class Captum(TableExplainer):
             )
 
 
+def _only_images(background: Any, device: Any, normalize: Any) -> bool:
+    return device != "auto" or normalize is not None or getattr(background, "ndim", 0) == 4
+
+
 def _module_of(model: Any) -> Any:
     torch = require("torch", "torch")
     if not isinstance(model.inner, torch.nn.Module):
@@ -201,7 +280,7 @@ def _tunnel(method: str, kind: Tunnel | None, samples: int, stdevs: float | None
     return {"nt_type": kind, "nt_samples": samples, "stdevs": float(stdevs), "nt_samples_batch_size": None}
 
 
-def _baseline(method: str, baseline: Baseline | None, background: Any) -> Baseline:
+def _baseline(method: str, baseline: Baseline | None, background: Any) -> str | tuple[float, ...]:
     wanted = METHODS[method].baselines
     if wanted != "one":
         if baseline is not None:
@@ -212,6 +291,8 @@ def _baseline(method: str, baseline: Baseline | None, background: Any) -> Baseli
         return "zeros"
     if baseline is None:
         return "zeros" if background is None else "mean"
+    if isinstance(baseline, (int, float)):
+        raise InputError(f"baseline={baseline!r}: a table takes 'mean', 'median', 'zeros' or one number per feature")
     if not isinstance(baseline, str):
         numbers = tuple(float(v) for v in baseline)
         if not np.isfinite(numbers).all():

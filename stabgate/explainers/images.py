@@ -8,12 +8,12 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stabgate.errors import ExplainerError, InputError, StabgateError
 from stabgate.explainers.base import installed_version, seeds_per_row
 from stabgate.image_models import ImageModel, Passes, as_image_model, image_targets
 from stabgate.perturbations.checks import validate_images
+from stabgate.tables import Floats
 
 if TYPE_CHECKING:
     import torch
@@ -154,8 +154,8 @@ class ImageExplainer(ABC):
             self.passes += self._model.passes - before
         return self._checked(maps.detach(), images)
 
-    def explain(self, X: Any, *, seed: int | Sequence[int], target: Any = None) -> NDArray[Any]:
-        """Attributions (instances, channels, height, width), signed, of the target output.
+    def explain(self, X: Any, *, seed: int | Sequence[int], target: Any = None) -> Floats:
+        """Attributions (instances, channels, height, width), float64, signed, of the target output.
 
         Args:
             X: images (n, channels, height, width) in [0, 1], tensor or array, 1, 3 or 4 channels.
@@ -163,9 +163,6 @@ class ImageExplainer(ABC):
                 image alone with that seed and the same settings.
             target: the number of an output, or one for each image; None explains the only output, or the
                 predicted class of each image.
-
-        Returns:
-            An array of the network's type.
 
         Raises:
             InputError, ModelError, ExplainerError: as `maps`; also images that are not in [0, 1].
@@ -182,8 +179,7 @@ class ImageExplainer(ABC):
             self._model.check_repeatable(images)
             targets = image_targets(target, self._model.predict(images), self._model.name)
         maps = self.maps(images, targets=targets, seeds=seeds)
-        array: NDArray[Any] = maps.cpu().numpy()
-        return array
+        return np.asarray(maps.cpu().numpy(), dtype=np.float64)
 
     def describe(self) -> dict[str, Any]:
         """What is recorded about the explainer: name, settings, package version, model, notes."""

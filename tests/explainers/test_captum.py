@@ -61,6 +61,7 @@ MEAN = tensor(BACKGROUND.mean(axis=0)[None])
 DIRECT = {
     "integrated-gradients": lambda m, x, t: attr.IntegratedGradients(m).attribute(x, MEAN, target=t, n_steps=50),
     "gradient-shap": lambda m, x, t: attr.GradientShap(m).attribute(x, tensor(BACKGROUND), target=t, n_samples=5),
+    "input-x-gradient": lambda m, x, t: attr.InputXGradient(m).attribute(x, target=t),
     "saliency": lambda m, x, t: attr.Saliency(m).attribute(x, target=t, abs=False),
     "deeplift": lambda m, x, t: attr.DeepLift(m).attribute(x, MEAN, target=t),
     "kernel-shap": lambda m, x, t: attr.KernelShap(m).attribute(
@@ -274,7 +275,7 @@ def test_baselines():
 )
 def test_options_that_do_not_exist(ask, message):
     with pytest.raises(InputError, match=message):
-        Captum(net(), **ask)
+        Captum(net(), **ask).prepare(X)
 
 
 def test_other_models_are_refused():
