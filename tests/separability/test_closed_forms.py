@@ -108,7 +108,7 @@ def test_beyond_the_reach_nothing_is_shared() -> None:
 
 
 @pytest.mark.parametrize("rise", [1e-2, 3e-3, 1e-3, 1e-4])
-@pytest.mark.parametrize("phase", [0.03, 0.08, 0.125])
+@pytest.mark.parametrize("phase", [0.03, 0.08, 0.125, 0.2])
 def test_a_double_crossing_narrower_than_a_cell(rise: float, phase: float) -> None:
     # The second of two distant unit kernels peaks between two nodes, just above a kernel twice as wide: p - q is
     # negative at all nodes near by.

@@ -41,30 +41,35 @@ def largest_errors(samples: np.ndarray, **options: object) -> dict[str, float]:
     return worst
 
 
+def within_bounds(errors: dict[str, float]) -> bool:
+    """1e-6 is promised; the area under the minimum is ten times better, and its square roots are not."""
+    return max(errors.values()) < 1e-6 and max(errors["jaccard"], errors["total_variation"]) < 1e-7
+
+
 @pytest.mark.parametrize("runs", [2, 3, 10, 50])
 def test_hard_samples_in_one_matrix(runs: int) -> None:
     rng = np.random.default_rng(runs)
     samples = np.stack([draw(rng, max(runs, 4))[:runs] for draw in HARD.values()], axis=1)
     samples = samples[:, np.ptp(samples, axis=0) > 1e-11]
-    assert max(largest_errors(samples).values()) < 1e-6
+    assert within_bounds(largest_errors(samples))
 
 
 def test_five_hundred_runs() -> None:
     rng = np.random.default_rng(5)
     samples = np.stack([HARD[name](rng, 500) for name in ("normal", "cauchy", "skewed")], axis=1)
-    assert max(largest_errors(samples).values()) < 1e-6
+    assert within_bounds(largest_errors(samples))
 
 
 def test_large_offset() -> None:
     rng = np.random.default_rng(6)
     samples = 1e6 + 1e-3 * np.stack([rng.normal(0.0, 1, 30), rng.normal(0.7, 0.3, 30), rng.exponential(1, 30)], axis=1)
-    assert max(largest_errors(samples).values()) < 1e-6
+    assert within_bounds(largest_errors(samples))
 
 
 @pytest.mark.parametrize("change", [1e-9, 1e-6, 1e-4, 1e-2])
 def test_nearly_equal_samples(change: float) -> None:
     x = np.random.default_rng(7).normal(size=40)
-    assert max(largest_errors(np.stack([x, x * (1 + change), x + change], axis=1)).values()) < 1e-6
+    assert within_bounds(largest_errors(np.stack([x, x * (1 + change), x + change], axis=1)))
 
 
 def test_scipy_densities_and_adaptive_quadrature() -> None:
