@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
@@ -241,7 +242,9 @@ def require(module: str, extra: str) -> Any:
     from importlib import import_module
 
     try:
-        return import_module(module)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a package does while it loads is none of the reader's business
+            return import_module(module)
     except ImportError as error:
         raise MissingDependencyError(
             f"{module} is not installed ({error}); install it with: pip install 'stabgate[{extra}]'"
