@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 from stabgate.errors import InputError, StabilityError
@@ -54,6 +57,7 @@ def assert_min_k_stability(
             raise InputError("X is missing: pass the rows to explain, or a KStability result")
         features = getattr(X, "shape", (0, 0))[-1] if getattr(X, "ndim", 0) == 2 else None
         check_requirement(k=k, share=share, require=require, features=features)
+        _refuse_unknown(measuring)
         result = measure_k_stability(result_or_explainer, X, **measuring)
     requirement = k_requirement(result, k=k, share=share, require=require)
     explainer = str(result.attributions.provenance.get("explainer", "explainer"))
@@ -61,6 +65,15 @@ def assert_min_k_stability(
     if not verdict.passed:
         raise StabilityError(failure_text(verdict, result, replay=replay or _replay(result)), verdict)
     return verdict
+
+
+def _refuse_unknown(measuring: Mapping[str, Any]) -> None:
+    known = [p.name for p in signature(measure_k_stability).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in measuring:
+        if option not in known:
+            near = get_close_matches(option, [*known, "k", "share", "require", "name"], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise InputError(f"unknown option {option}{hint} (known: {', '.join(known)})")
 
 
 def _replay(result: KStability) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -69,9 +70,11 @@ class Gate:
         __tracebackhide__ = True
         self.used = True
         self._gates += 1
-        if not isinstance(result_or_explainer, KStability):
-            measuring = {**self._settings, **measuring}
         label = name or self._label()
+        if isinstance(result_or_explainer, KStability):
+            self._warn_of_settings(label, result_or_explainer)
+        else:
+            measuring = {**self._settings, **measuring}
         try:
             verdict = assert_min_k_stability(
                 result_or_explainer,
@@ -129,6 +132,19 @@ class Gate:
     @property
     def _seed(self) -> dict[str, Any]:
         return {"seed": self._settings["seed"]}
+
+    def _warn_of_settings(self, label: str, result: KStability) -> None:
+        """A flag that a finished result cannot follow must not look as if it had been followed."""
+        found = {"runs": result.runs, "seed": result.attributions.provenance.get("seed"), "threshold": result.threshold}
+        for name, value in self._settings.items():
+            if value not in (DEFAULTS[name], found[name]):
+                warnings.warn(
+                    pytest.PytestWarning(
+                        f"gate {label} was given a result with {name}={found[name]}; the setting {name}={value} does "
+                        "not reach it: measure with stabgate.measure_k_stability of the fixture"
+                    ),
+                    stacklevel=3,
+                )
 
     def _label(self) -> str:
         name = str(self._request.node.name)
