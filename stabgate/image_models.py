@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -31,6 +32,8 @@ Normalize: TypeAlias = "tuple[Sequence[float], Sequence[float]] | Callable[[torc
 CELLS_PER_BATCH = 2**24
 MEASURED_FROM = 16  # images; for fewer, measuring the quickest batch takes longer than it saves
 UNMEASURED = 8  # images in a batch where nothing was measured
+# Two explainers of one network work in the same batches, so that their maps are equal to the last bit.
+_BATCHES: WeakKeyDictionary[Any, Batches] = WeakKeyDictionary()
 CHECKED_TWICE = 4  # images that are predicted twice to see whether the network repeats itself
 
 
@@ -98,7 +101,7 @@ class ImageModel:
         self.device: torch.device = resolve_device(device, model if self.is_module else None)
         self.normalize = _normalisation(normalize)
         self.fixed_batch = None if batch_size is None else int(batch_size)
-        self.batches = Batches()
+        self.batches = _batches_of(model)
         self._network: ImageNetwork | None = None
         self._repeats = False
 
@@ -115,9 +118,12 @@ class ImageModel:
             inner = self.given
             if not self.is_module:
                 inner = FunctionModule(inner)
+            import torch
+
             dtype, home = home_of(inner)
             if home != self.device and any(True for _ in (*inner.parameters(), *inner.buffers())):
-                inner = copy.deepcopy(inner).to(self.device)
+                with torch.inference_mode(False):
+                    inner = copy.deepcopy(inner).to(self.device)
             network = ImageNetwork(inner, self.name, self.normalize, dtype)
             network.training = inner.training
             self._network = network
@@ -147,7 +153,7 @@ class ImageModel:
 
     def as_input(self, images: torch.Tensor) -> torch.Tensor:
         """Images on the network's device, of its type, without gradient."""
-        return images.detach().to(device=self.device, dtype=self.dtype)
+        return fit_for_gradients(images.detach()).to(device=self.device, dtype=self.dtype)
 
     def predict(self, images: torch.Tensor) -> torch.Tensor:
         """Outputs (n, outputs) of images (n, channels, height, width) in [0, 1], on the device, at least float32.
@@ -238,12 +244,12 @@ class ImageModel:
 
     def _plan(self, inputs: torch.Tensor, gradient: bool, rows: int) -> tuple[Any, Callable[[], int]]:
         """What the batch size depends on, and how it is found."""
-        shape = tuple(inputs.shape[1:])
+        kind = (str(self.device), gradient, tuple(inputs.shape[1:]))
         if self.fixed_batch is not None:
-            return (gradient, shape), partial(int, self.fixed_batch)
-        if self.device.type == "cpu" and rows < MEASURED_FROM and (gradient, shape) not in self.batches.sizes:
-            return (gradient, shape, "not measured"), partial(int, UNMEASURED)
-        return (gradient, shape), partial(self._choose, inputs, gradient)
+            return (*kind, self.fixed_batch), partial(int, self.fixed_batch)
+        if self.device.type == "cpu" and rows < MEASURED_FROM:
+            return (*kind, "not measured"), partial(int, UNMEASURED)
+        return kind, partial(self._choose, inputs, gradient)
 
     def _choose(self, inputs: torch.Tensor, gradient: bool) -> int:
         import torch
@@ -263,6 +269,14 @@ class ImageModel:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_network": None}
+
+
+def fit_for_gradients(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy of one that was made under inference mode and can take no part in gradients."""
+    import torch
+
+    with torch.inference_mode(False):
+        return tensor.clone() if tensor.is_inference() else tensor
 
 
 def as_image_model(model: Any, *, device: Any = "auto", normalize: Normalize | None = None) -> ImageModel:
@@ -306,6 +320,13 @@ def image_targets(target: Any, outputs: torch.Tensor, name: str) -> torch.Tensor
     if wrong.any():
         raise InputError(f"target={int(values[wrong][0])} is not an output of {name}; it has {count}, numbered from 0")
     return torch.as_tensor(values.astype(np.int64), device=outputs.device)
+
+
+def _batches_of(model: Any) -> Batches:
+    try:
+        return _BATCHES.setdefault(model, Batches())
+    except TypeError:  # an object that cannot be referred to weakly
+        return Batches()
 
 
 def _normalisation(normalize: Any) -> Callable[[torch.Tensor], Any] | None:

@@ -7,7 +7,7 @@ Source: N. Kokhlikyan et al., "Captum: A unified and generic model interpretabil
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -114,7 +114,7 @@ class Captum(TableOrImageExplainer):
             try:
                 self.name = self.for_images().name
             except InputError as other:
-                images = method not in METHODS or _only_images(background, device, normalize)
+                images = device != "auto" or normalize is not None or _only_images(method, background, options)
                 raise (other if images else error) from None
             self._no_tables = str(error)
 
@@ -213,6 +213,12 @@ class Captum(TableOrImageExplainer):
             )
         return np.asarray(values[0].double().cpu().numpy())
 
+    def cheaper(self) -> tuple[str, ...]:
+        counts = {name: self.options[name] for name in ("n_steps", "n_samples") if name in self.options}
+        if self.tunnel is not None:
+            counts["nt_samples"] = self.tunnel["nt_samples"]
+        return tuple(f"a smaller {name} ({value} now; it changes values)" for name, value in counts.items())
+
     def _baselines(self, rows: Rows) -> torch.Tensor | None:
         if self.known.baselines == "none":
             return None
@@ -252,8 +258,14 @@ class Captum(TableOrImageExplainer):
             )
 
 
-def _only_images(background: Any, device: Any, normalize: Any) -> bool:
-    return device != "auto" or normalize is not None or getattr(background, "ndim", 0) == 4
+def _only_images(method: str, background: Any, options: Mapping[str, Any]) -> bool:
+    """Whether what was asked for exists for images only."""
+    from stabgate.explainers.image_captum import IMAGE_METHODS
+
+    if method not in METHODS or getattr(background, "ndim", 0) == 4:
+        return True
+    own = IMAGE_METHODS[method].options if method in IMAGE_METHODS else {}
+    return any(name in own and name not in METHODS[method].options for name in options)
 
 
 def _module_of(model: Any) -> Any:

@@ -22,6 +22,7 @@ from stabgate.explainers.lime_image import segment_counts
 from stabgate.explainers.options import count, number
 from stabgate.explainers.rectifiers import check_guided
 from stabgate.explainers.segments import checked_segmentation, described, superpixels
+from stabgate.image_models import fit_for_gradients
 from stabgate.perturbations.checks import validate_images
 from stabgate.seeds import isolated
 
@@ -285,7 +286,7 @@ class ImageCaptum(ImageExplainer):
                     f"background has images {tuple(self.background.shape[1:])}, and the images are "
                     f"{tuple(images.shape[1:])}: (channels, height, width)"
                 )
-            return self.background.to(images)
+            return fit_for_gradients(self.background).to(images)
         if len(self.baseline) not in (1, images.shape[1]):
             raise InputError(f"baseline has {len(self.baseline)} numbers for {images.shape[1]} channels")
         values = torch.tensor(self.baseline, dtype=images.dtype, device=images.device)[:, None, None]

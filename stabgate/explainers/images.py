@@ -11,7 +11,7 @@ import numpy as np
 
 from stabgate.errors import ExplainerError, InputError, StabgateError
 from stabgate.explainers.base import installed_version, seeds_per_row
-from stabgate.image_models import ImageModel, Passes, as_image_model, image_targets
+from stabgate.image_models import ImageModel, Passes, as_image_model, fit_for_gradients, image_targets
 from stabgate.perturbations.checks import validate_images
 from stabgate.tables import Floats
 
@@ -135,17 +135,19 @@ class ImageExplainer(ABC):
             )
         if design is not None and len(design) != rows:
             raise InputError(f"design has {len(design)} numbers for {rows} images; give one for each")
-        if self._model is not None:
-            images = self._model.as_input(images)
+        import torch
+
+        images = fit_for_gradients(images) if self._model is None else self._model.as_input(images)
         before = Passes() if self._model is None else self._model.passes
         try:
-            maps = self.attributions(
-                images,
-                targets.to(images.device),
-                checked,
-                None if segments is None else segments.to(images.device),
-                design,
-            )
+            with torch.inference_mode(False):
+                maps = self.attributions(
+                    images,
+                    fit_for_gradients(targets).to(images.device),
+                    checked,
+                    None if segments is None else fit_for_gradients(segments).to(images.device),
+                    design,
+                )
         except StabgateError:
             raise
         except Exception as error:
@@ -224,7 +226,7 @@ class ImageExplainer(ABC):
             raise ExplainerError(
                 f"{self.name} returned NaN or infinity for {len(bad)} of {rows} images, first at index {bad[0]}"
             )
-        return maps if maps.dtype == torch.float64 else maps.float()
+        return maps.to(torch.float64 if images.dtype == torch.float64 else torch.float32)
 
 
 def as_image_explainer(explainer: Any) -> ImageExplainer:

@@ -25,7 +25,7 @@ def check_guided(model: ImageModel, image: torch.Tensor) -> None:
 
     Raises:
         ExplainerError: there is no `nn.ReLU`, or some rectifier is not one: the result would be, wholly or in
-            part, the plain gradient under another name.
+            part, the plain gradient under another name. Or rectifiers work in place and copies change the outputs.
     """
     modules, operations = _counts(model, image)
     if operations > modules > 0:
@@ -39,6 +39,12 @@ def check_guided(model: ImageModel, image: torch.Tensor) -> None:
         raise ExplainerError(
             f"guided backpropagation changes the gradients of nn.ReLU modules, and {model.name} runs none ({what}): "
             "Captum would return the plain gradient; use nn.ReLU, or take method='saliency' or GradCam"
+        )
+    if _changed_by_copies(model, image):
+        raise ExplainerError(
+            f"guided backpropagation: an in-place nn.ReLU of {model.name} writes into its input, which is read again "
+            "elsewhere; Captum gives each rectifier a copy, which makes it another network. Set inplace=False (and "
+            "check the outputs), or take method='saliency' or GradCam"
         )
 
 
@@ -68,3 +74,21 @@ def _counts(model: ImageModel, image: torch.Tensor) -> tuple[int, int]:
             for handle in handles:
                 handle.remove()
     return modules, operations
+
+
+def _changed_by_copies(model: ImageModel, image: torch.Tensor) -> bool:
+    """Whether the outputs change when in-place rectifiers work on copies of their inputs."""
+    import torch
+
+    with model.uncounted(), model.working(gradient=False) as network:
+        writing = [m for m in network.modules() if isinstance(m, torch.nn.ReLU) and m.inplace]
+        if not writing:
+            return False
+        expected = network(image)
+        handles = [m.register_forward_pre_hook(lambda _, given: tuple(x.clone() for x in given)) for m in writing]
+        try:
+            found = network(image)
+        finally:
+            for handle in handles:
+                handle.remove()
+    return not torch.allclose(found, expected, rtol=1e-4, atol=1e-6)
