@@ -25,6 +25,9 @@ FULL_SIDE = 224  # pixels; LIME's settings are meant for images of about this si
 SMALL_SIDE = 64
 KERNEL, DISTANCE, RATIO = 4.0, 200.0, 0.2  # the lime package's own
 SLIC_SEGMENTS = 50
+# Noise falls to pieces that SLIC joins into one segment. With fewer than this, place counts for more than colour.
+FEWEST = 8
+COMPACT = (10.0, 1000.0)
 
 
 def checked_segmentation(segmentation: Any) -> Segmentation:
@@ -89,7 +92,10 @@ def _automatic(image: NDArray[np.float64]) -> NDArray[Any]:
     segmentation = require("skimage.segmentation", "lime")
     side = min(image.shape[:2])
     if side < SMALL_SIDE:
-        found = segmentation.slic(image, n_segments=SLIC_SEGMENTS, start_label=0)
+        for compactness in COMPACT:
+            found = segmentation.slic(image, n_segments=SLIC_SEGMENTS, compactness=compactness, start_label=0)
+            if len(np.unique(found)) >= FEWEST:
+                break
     else:
         scale = min(1.0, side / FULL_SIDE)
         found = segmentation.quickshift(image, kernel_size=KERNEL * scale, max_dist=DISTANCE * scale, ratio=RATIO)

@@ -147,6 +147,12 @@ def test_segments_fit_the_size(side, least, most):
         assert least <= len(labels.unique()) <= most
 
 
+@pytest.mark.parametrize("side", [16, 32, 48, 64])
+def test_noise_and_plain_images_have_segments_too(side):
+    images = torch.cat([photos(1, side=side), torch.full((1, 3, side, side), 0.5)])
+    assert all(len(labels.unique()) >= 8 for labels in superpixels(images, "auto"))
+
+
 def test_segments_of_photos(shared):
     image_io = pytest.importorskip("skimage.io")
     files = sorted((shared / "data" / "images" / "cifar10").glob("*.png"))[:10]
