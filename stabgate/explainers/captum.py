@@ -214,7 +214,7 @@ class Captum(TableOrImageExplainer):
         return np.asarray(values[0].double().cpu().numpy())
 
     def cheaper(self) -> tuple[str, ...]:
-        counts = {name: self.options[name] for name in ("n_steps", "n_samples") if name in self.options}
+        counts: dict[str, Any] = {n: self.options[n] for n in ("n_steps", "n_samples") if n in self.options}
         if self.tunnel is not None:
             counts["nt_samples"] = self.tunnel["nt_samples"]
         return tuple(f"a smaller {name} ({value} now; it changes values)" for name, value in counts.items())

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Tokens before the patches that are looked for: a class token, a distillation token, registers.
 MOST_PREFIX_TOKENS = 16
+# Layer normalisations and attentions after the last convolution that make it a token network: one block has three.
+TOKEN_NORMS = 3
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,17 @@ def find_layer(model: ImageModel, image: torch.Tensor, target: int) -> Layer:
             f"{model.name} has no convolution with a height and width, nor blocks of patch tokens, so no layer "
             "for Grad-CAM could be found; name one with layer="
         )
-    return Layer(_stage(convolutions[-1], seen))
+    name = _stage(convolutions[-1], seen)
+    # Patches of a token network come from a convolution too, and what follows it is no convolutional stage.
+    norms = (torch.nn.LayerNorm, torch.nn.MultiheadAttention)
+    later = [s for s in seen[convolutions[-1].order + 1 :] if not s.name.startswith(f"{name}.")]
+    if sum(isinstance(s.module, norms) for s in later) >= TOKEN_NORMS:
+        raise InputError(
+            f"{model.name} works on tokens after its last convolution {name!r}, in a layout other than (n, tokens, "
+            "channels) of the patches; name a block with layer= and say with reshape= how its output becomes (n, "
+            "channels, height, width)"
+        )
+    return Layer(name)
 
 
 @contextmanager
@@ -249,7 +261,7 @@ def _grid(tokens: int, image: Any, patches: tuple[int, int] | None) -> tuple[tup
     height, width = image.shape[2:]
     if height == width:
         for prefix in range(3):
-            side = round((tokens - prefix) ** 0.5)
+            side = round(max(0, tokens - prefix) ** 0.5)
             if side > 1 and side * side == tokens - prefix:
                 return (side, side), prefix
     return None

@@ -147,6 +147,35 @@ def test_layers_that_are_found(kind):
     assert find_layer(ImageModel(build()), IMAGES[:1], 1).name == expected
 
 
+class BatchSecond(nn.Module):
+    """Torch's own encoder in its default layout (tokens, n, channels)."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.patches = nn.Conv2d(3, 8, 4, 4)
+        block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)
+        self.encoder, self.fc = nn.TransformerEncoder(block, 2, enable_nested_tensor=False), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.fc(self.encoder(self.patches(x).flatten(2).permute(2, 0, 1)).mean(dim=0))
+
+
+def test_tokens_in_another_layout_need_a_reshape():
+    module = BatchSecond()
+    with pytest.raises(InputError, match="works on tokens after its last convolution 'patches'"):
+        GradCam(module).explain(IMAGES, seed=0)
+    found = GradCam(
+        module, layer="encoder.layers.1", reshape=lambda tokens: tokens.permute(1, 2, 0).unflatten(2, (4, 4))
+    ).explain(IMAGES, seed=0, target=0)
+    # The head is linear in the tokens of the last block, so each weight is the head's over their number.
+    with torch.no_grad():
+        tokens = module.encoder.eval()(module.patches(IMAGES).flatten(2).permute(2, 0, 1))
+        plane = (tokens @ module.fc.weight[0] / 16).T.reshape(3, 1, 4, 4)
+    expected = interpolate(plane, (16, 16), mode="bilinear").numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
 def test_class_token_networks_get_a_map_where_the_last_block_has_none():
     """At the last block the gradients of the patch tokens are exactly zero; at the one before they are not."""
     module, targets = vit(), torch.tensor([0, 1, 2])
