@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         StabgateError,
         StabilityError,
     )
+    from stabgate.estimate import estimate_cost
+    from stabgate.forecast import CostEstimate, CostWarning
     from stabgate.gate import assert_min_k_stability
     from stabgate.gate_fass import assert_min_fass
     from stabgate.image_models import ImageModel
@@ -36,6 +38,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "Attributions": "attributions",
     "Cost": "models",
+    "CostEstimate": "forecast",
+    "CostWarning": "forecast",
     "ExplainerError": "errors",
     "Fass": "measure.fass",
     "ImageModel": "image_models",
@@ -55,6 +59,7 @@ _HOMES = {
     "compare_methods": "measure.kstability",
     "distance_matrix": "separability",
     "group_stability": "separability",
+    "estimate_cost": "estimate",
     "k_stability": "separability",
     "measure_fass": "measure.fass",
     "measure_k_stability": "measure.kstability",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from stabgate.attributions import Attributions, group_positions
 from stabgate.errors import InputError, MissingDependencyError, StabgateError
 from stabgate.explainers.base import Rows, TableExplainer
 from stabgate.explainers.baseline import Custom
+from stabgate.forecast import TRIAL_RUNS, Trial, warn_if_large
 from stabgate.models import Cost
 from stabgate.progress import Progress
 from stabgate.rowstore import RowStore, row_store
@@ -35,6 +36,7 @@ class _Work:
     seeds: NDArray[np.uint32]  # (runs, instances)
     store: RowStore | None
     no_store: str  # why there is none
+    begun: Mapping[int, Floats] = field(default_factory=dict)  # by row: attributions of its first runs, known already
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def collect(
     """
     check_count("runs", runs, least=2, why="one run has no distribution")
     check_count("seed", seed, least=0)
-    workers = _workers(n_jobs)
+    workers = None if n_jobs is None and _may_spread() else worker_count(n_jobs)
     explainer = as_explainer(explainer)
     started = time.perf_counter()
     before = explainer.cost
@@ -100,22 +102,60 @@ def collect(
     measured: list[_Measured] = []
     with _one_thread_each(), Progress(len(prepared.ids) * runs, lambda: explainer.cost.rows) as progress:
         remaining = list(range(len(prepared.ids)))
+        trial = Trial(explainer, len(remaining), runs, worker_count(n_jobs), before, started)
+        watch = _Watch(trial, progress)
+        if workers not in (None, 1):
+            # Workers report whole rows: two runs here tell what is coming. They are kept, not repeated.
+            thin = replace(work, seeds=seeds[:TRIAL_RUNS], store=None)
+            if work.store is None or work.store.read(0) is None:
+                [tried] = _explain_rows(thin, remaining[:1], watch)
+                if tried.values is None:
+                    measured, remaining = [tried], remaining[1:]
+                else:
+                    work = replace(work, begun={0: tried.values})
         while remaining and workers in (None, 1):
             first = time.perf_counter()
-            measured += _explain_rows(work, remaining[:1], progress.advance)
+            measured += _explain_rows(work, remaining[:1], watch)
             remaining = remaining[1:]
             if workers is None and (time.perf_counter() - first) * len(remaining) > WORTH_WORKERS:
-                workers = os.cpu_count() or 1
+                workers = worker_count(None)
         if remaining and workers is not None:
             for chunk, chunk_cost in _in_processes(work, remaining, workers):
                 measured += chunk
                 cost += chunk_cost
-                progress.advance(len(chunk) * runs, chunk_cost.rows)
+                progress.advance(sum(runs - len(work.begun.get(m.position, ())) for m in chunk), chunk_cost.rows)
     if work.store is not None:
         work.store.cache.trim()
     cost += replace(explainer.cost - before, seconds=time.perf_counter() - started)
     attributions = _assemble(work, measured, seed, cost)
     return attributions if groups is None else attributions.grouped(groups, add=explainer.additive)
+
+
+class _Watch:
+    """Told of every explanation in this process: moves the progress line, and estimates the cost once."""
+
+    def __init__(self, trial: Trial, progress: Progress) -> None:
+        self._trial: Trial | None = trial
+        self._progress = progress
+
+    def known(self, explanations: int) -> None:
+        """A row begins, and `explanations` of it came from the cache."""
+        self._progress.known(explanations)
+        if self._trial is not None:
+            self._trial.restart()
+
+    def failed(self, explanations: int) -> None:
+        """The row at hand is given up, with `explanations` of it to come."""
+        self._progress.advance(explanations)
+
+    def ran(self) -> None:
+        """One explanation is done."""
+        self._progress.advance(1)
+        estimate = None if self._trial is None else self._trial.ran()
+        if estimate is not None:
+            self._trial = None
+            self._progress.expect(estimate.seconds)
+            warn_if_large(estimate)
 
 
 def as_explainer(explainer: Any) -> TableExplainer:
@@ -142,39 +182,36 @@ def check_count(name: str, value: Any, *, least: int, why: str = "") -> None:
         raise InputError(f"{name}={value!r}; it must be an integer of at least {least}" + (f": {why}" if why else ""))
 
 
-def _explain_rows(
-    work: _Work, positions: Sequence[int], advance: Callable[[int], None] | None = None
-) -> list[_Measured]:
+def _explain_rows(work: _Work, positions: Sequence[int], watch: _Watch | None = None) -> list[_Measured]:
     measured = []
     for i in positions:
-        remembering: AbstractContextManager[None] = (
-            work.explainer.predictor.remembering() if work.explainer.model is not None else nullcontext()
-        )
-        with remembering:
-            measured.append(_explain_row(work, i, advance))
+        with work.explainer.remembering():
+            measured.append(_explain_row(work, i, watch))
     return measured
 
 
-def _explain_row(work: _Work, i: int, advance: Callable[[int], None] | None) -> _Measured:
+def _explain_row(work: _Work, i: int, watch: _Watch | None) -> _Measured:
     seeds = work.seeds[:, i]
     values = np.empty((len(seeds), len(work.rows.features)))
     stored = None if work.store is None else work.store.read(i)
     known = 0 if stored is None else min(len(stored), len(seeds))
     if stored is not None:
         values[:known] = stored[:known]
-    if advance is not None:
-        advance(known)
-    for run in range(known, len(seeds)):
+    begun = work.begun.get(i, values[:0])
+    values[known : len(begun)] = begun[known:]
+    if watch is not None:
+        watch.known(known)
+    for run in range(max(known, len(begun)), len(seeds)):
         try:
             values[run] = work.explainer.explain_row(work.rows, i, int(seeds[run]))
         except (InputError, MissingDependencyError):
             raise
         except StabgateError as error:
-            if advance is not None:
-                advance(len(seeds) - run)
+            if watch is not None:
+                watch.failed(len(seeds) - run)
             return _Measured(i, None, f"run {run} (seed {int(seeds[run])}): {error}", known)
-        if advance is not None:
-            advance(1)
+        if watch is not None:
+            watch.ran()
     if work.store is not None and known < len(seeds):
         work.store.write(i, values)
     return _Measured(i, values, None, known)
@@ -195,13 +232,22 @@ def _in_processes(work: _Work, positions: Sequence[int], workers: int) -> Iterab
         yield from Parallel(return_as="generator_unordered")(delayed(_chunk)(work, chunk) for chunk in chunks)
 
 
-def _workers(n_jobs: int | None) -> int | None:
+def worker_count(n_jobs: int | None) -> int:
+    """Processes that share a measurement. None: every core, or one under pytest-xdist, where tests share them.
+
+    Raises:
+        InputError: not a positive integer, -1 or None.
+    """
+    cores = os.cpu_count() or 1
     if n_jobs is None:
-        under_xdist = "PYTEST_XDIST_WORKER" in os.environ
-        return 1 if under_xdist or (os.cpu_count() or 1) == 1 else None
+        return cores if _may_spread() else 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0 or n_jobs < -1:
         raise InputError(f"n_jobs={n_jobs!r}; it must be a positive integer, -1 for every core, or None")
-    return (os.cpu_count() or 1) if n_jobs == -1 else int(n_jobs)
+    return cores if n_jobs == -1 else int(n_jobs)
+
+
+def _may_spread() -> bool:
+    return "PYTEST_XDIST_WORKER" not in os.environ and (os.cpu_count() or 1) > 1
 
 
 def _one_thread_each() -> AbstractContextManager[Any]:

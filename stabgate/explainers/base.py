@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol, runtime_checkable
@@ -168,6 +168,14 @@ class TableExplainer(ABC):
         rows = self.prepare(X, target=target)
         seeds = seeds_per_row(seed, len(rows.ids))
         return np.stack([self.explain_row(rows, i, s) for i, s in enumerate(seeds)])
+
+    def remembering(self) -> AbstractContextManager[None]:
+        """Within the block the model sees no row twice, where that pays; for the runs on one row."""
+        return nullcontext() if self.model is None else self.predictor.remembering()
+
+    def cheaper(self) -> tuple[str, ...]:
+        """What would make these explanations cheaper: parts of a sentence that each name an option."""
+        return ()
 
     def encoded_background(self, table: Table) -> Floats:
         """The background as float64 ``(rows, features)``.

@@ -214,6 +214,8 @@ class Captum(TableOrImageExplainer):
         return np.asarray(values[0].double().cpu().numpy())
 
     def cheaper(self) -> tuple[str, ...]:
+        if self._no_tables is not None:
+            return ()
         counts: dict[str, Any] = {n: self.options[n] for n in ("n_steps", "n_samples") if n in self.options}
         if self.tunnel is not None:
             counts["nt_samples"] = self.tunnel["nt_samples"]

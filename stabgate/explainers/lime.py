@@ -155,6 +155,9 @@ class Lime(TableExplainer):
             values[int(position)] = weight
         return values
 
+    def cheaper(self) -> tuple[str, ...]:
+        return (f"fewer samples per run (num_samples={self.num_samples} now; it changes values)",)
+
     def forget(self) -> None:
         self._built = None
 

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from stabgate.errors import InputError
 from stabgate.explainers.base import Rows, TableExplainer, require
 from stabgate.explainers.options import count, flag, number, one_of
-from stabgate.explainers.shap_methods import EXACT_FEATURES, METHODS, Job, Run
+from stabgate.explainers.shap_methods import EXACT_FEATURES, METHODS, Job, Run, is_trees
 from stabgate.tables import Table
 
 # Generators and explainers are shared by all runs in a process, so runs in several threads take turns.
 _ONE_RUN = threading.RLock()
+LARGE_BACKGROUND = 20  # rows; each one is a model row in every coalition
 NUM_FEATURES = re.compile(r"num_features\(([1-9]\d*)\)")
 
 
@@ -125,6 +126,21 @@ class Shap(TableExplainer):
                 job = self._job(rows.table, target, outputs)
                 run = self._runs[target, outputs] = METHODS[self.method].build(job)
             return run(rows.encoded[i], seed)
+
+    def cheaper(self) -> tuple[str, ...]:
+        assert self.model is not None
+        advice = []
+        if METHODS[self.method].asks_the_model:
+            reads = "tree" if is_trees(self.model.inner) else "linear" if hasattr(self.model.inner, "coef_") else None
+            if reads is not None:
+                advice.append(
+                    f"method={reads!r}, which reads the model instead of asking it (and explains its raw output)"
+                )
+            if len(self._background(self._known)) > LARGE_BACKGROUND:
+                advice.append(f"a background of fewer than {len(self._background(self._known))} rows")
+        counts = [name for name in ("nsamples", "npermutations") if name in self._options]
+        advice += [f"a smaller {name} ({self._options[name]} now; it changes values)" for name in counts]
+        return tuple(advice)
 
     def forget(self) -> None:
         self._runs = {}

@@ -57,6 +57,7 @@ class Method:
     build: Callable[[Job], Run]
     defaults: Mapping[str, Any]
     needs_background: bool = True
+    asks_the_model: bool = False
 
 
 def kernel(job: Job) -> Run:
@@ -190,10 +191,10 @@ def deep(job: Job) -> Run:
 
 
 METHODS: Mapping[str, Method] = {
-    "kernel": Method(kernel, {"nsamples": None, "l1_reg": False, "link": "identity"}),
-    "permutation": Method(permutation, {"npermutations": 10, "link": "identity"}),
-    "sampling": Method(sampling, {"nsamples": None, "min_samples_per_feature": 100}),
-    "exact": Method(exact, {"link": "identity"}),
+    "kernel": Method(kernel, {"nsamples": None, "l1_reg": False, "link": "identity"}, asks_the_model=True),
+    "permutation": Method(permutation, {"npermutations": 10, "link": "identity"}, asks_the_model=True),
+    "sampling": Method(sampling, {"nsamples": None, "min_samples_per_feature": 100}, asks_the_model=True),
+    "exact": Method(exact, {"link": "identity"}, asks_the_model=True),
     "tree": Method(
         tree,
         {"feature_perturbation": None, "model_output": "raw", "check_additivity": True},
@@ -203,6 +204,12 @@ METHODS: Mapping[str, Method] = {
     "gradient": Method(gradient, {"nsamples": 200}),
     "deep": Method(deep, {"check_additivity": True}),
 }
+
+
+def is_trees(model: Any) -> bool:
+    """Whether Tree SHAP can read `model`, by what it looks like."""
+    marks = ("tree_", "estimators_", "_predictors", "get_booster", "booster_", "tree_count_")
+    return type(model).__name__ == "Booster" or any(hasattr(model, mark) for mark in marks)
 
 
 def _masker(job: Job) -> Any:
@@ -251,13 +258,30 @@ def _model_object(job: Job, method: str, attribute: str, supported: str) -> Any:
 
 
 def _network(job: Job, method: str) -> tuple[Any, Callable[[Floats], Any]]:
-    """The torch module, and a function that makes its input tensor of encoded rows."""
+    """The torch module, with a column of outputs at least, and a function that makes its input of encoded rows."""
     module = job.model.inner
     if not hasattr(module, "named_parameters"):
         raise InputError(
             f"method={method!r} needs a torch.nn.Module, not {job.model.name}; use method='kernel' or 'permutation'"
         )
-    return module, partial(as_tensor, module)
+    import torch
+
+    class Columns(torch.nn.Module):
+        """shap takes networks that return ``(rows, outputs)`` only."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            outputs: torch.Tensor = self.module(rows)
+            return outputs[:, None] if outputs.ndim == 1 else outputs
+
+    tensor = partial(as_tensor, module)
+    assert job.background is not None
+    with evaluating(module), torch.no_grad():
+        flat = module(tensor(job.background[:1])).ndim == 1
+    return (Columns() if flat else module), tensor
 
 
 @contextmanager
