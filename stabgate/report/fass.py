@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from stabgate.verdict.fass import beside
-from stabgate.verdict.verdicts import FassRequirement, Verdict, percent
+from stabgate.verdict.verdicts import FassRequirement, Verdict
 
 if TYPE_CHECKING:
     from stabgate.measure.fass import Fass, Pair, Summary
@@ -90,7 +90,7 @@ def fass_rows(verdict: Verdict) -> list[tuple[str, ...]]:
                 str(verdict.fact("explainer")),
                 str(name),
                 *(score(value) for value in (ssim, spearman, jaccard, fass)),
-                percent(retention),
+                f"{100 * retention:.1f} %",
                 score(verdict.fact("floor")) if own else "",
                 score(verdict.fact("reseed")) if own else "",
                 str(verdict.requirement) if own else "",

@@ -98,7 +98,7 @@ def test_a_met_requirement_passes_and_stands_in_the_papers_layout(gates):
     assert row[:3] == ["test_steady", "content", "all"]
     numbers = [float(cell) for cell in row[3:7]]
     assert numbers[3] == pytest.approx(sum(numbers[:3]) / 3, abs=1.1e-3)
-    assert row[7] == "100 %"
+    assert row[7] == "100.0 %"
     assert row[9:] == ["1.000", "FASS >= 0.3", "PASS"]
     assert [cells(line)[:2] for line in families] == [
         ["content", family] for family in ("geometric", "photometric", "compression")
