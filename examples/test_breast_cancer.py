@@ -54,7 +54,8 @@ def test_lime(stabgate, case):
 @pytest.mark.stabgate(runs=20)
 def test_dice(stabgate, case):
     explainer = Dice(case.model, background=case.train, posthoc_sparsity_algorithm=None)
-    stabgate.assert_min_k_stability(explainer, case.patients[:2], k=2, share=0.5, threshold=0.7, name=f"{case.name}/dice")
+    name = f"{case.name}/dice"
+    stabgate.assert_min_k_stability(explainer, case.patients[:2], k=2, share=0.5, threshold=0.7, name=name)
 
 
 def test_tree_shap_is_exact(stabgate):

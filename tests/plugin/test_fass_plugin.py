@@ -7,12 +7,11 @@ import re
 
 import pandas as pd  # noqa: F401
 import pytest
-
-# In-process pytest runs forget modules that they import first, and NumPy and torch cannot be loaded twice.
-import pytest_stabgate.fixture  # noqa: F401
 import scipy.stats  # noqa: F401
 import torch
 
+# In-process pytest runs forget modules that they import first, and NumPy and torch cannot be loaded twice.
+import pytest_stabgate.fixture  # noqa: F401
 import stabgate.explainers.images
 import stabgate.image_network  # noqa: F401
 
