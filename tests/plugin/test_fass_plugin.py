@@ -80,7 +80,7 @@ def section(result: pytest.RunResult) -> list[str]:
     lines = result.outlines
     start = next(i for i, line in enumerate(lines) if re.match(r"=+ stabgate =+", line))
     end = next(i for i, line in enumerate(lines[start + 1 :], start + 1) if line.startswith("="))
-    found = [re.sub(r"\d+\.\d  (?=PASS)", "", line).rstrip() for line in lines[start + 1 : end]]
+    found = [re.sub(r"(?<!>= )\b\d+\.\d  (?=PASS)", "", line).rstrip() for line in lines[start + 1 : end]]
     return found[1:] if not found[0] else found
 
 
