@@ -21,6 +21,7 @@ from stabgate.memory import RowMemory
 from stabgate.tables import Floats, Table
 
 Task: TypeAlias = Literal["classification", "regression", "unknown"]
+LONGEST_MESSAGE = 500  # characters of a model's own error
 VARIATION = 1e-9  # relative difference between identical calls above which a model cannot be measured
 
 
@@ -92,7 +93,7 @@ class Model:
         try:
             raw = self.call(data)
         except Exception as error:
-            raise ModelError(f"{self.name} raised {type(error).__name__}: {error}") from error
+            raise ModelError(f"{self.name} raised {type(error).__name__}: {_shortened(str(error))}") from error
         return _as_outputs(raw, rows, self.name)
 
     def targets(self, target: Any, outputs: Floats) -> NDArray[np.intp]:
@@ -171,6 +172,10 @@ def as_model(model: Any, *, fingerprint: str | None = None) -> Model:
         from stabgate.networks import network_model
 
         return network_model(model)
+    from stabgate.pyfunc import is_pyfunc, pyfunc_model
+
+    if is_pyfunc(model):
+        return pyfunc_model(model)
     booster = _booster(model)
     if booster is not None:
         return booster
@@ -222,7 +227,17 @@ class Predictor:
 
     def _evaluate(self, encoded: Floats) -> Floats:
         started = time.perf_counter()
-        outputs = self.model.predict(self.table.decode(encoded), len(encoded))
+        try:
+            outputs = self.model.predict(self.table.decode(encoded), len(encoded))
+        except ModelError as error:
+            missing = np.isnan(encoded).sum(axis=0)
+            if not missing.any():
+                raise
+            column = int(missing.argmax())
+            raise ModelError(
+                f"column {self.table.features[column]!r} is missing in {missing[column]} of {len(encoded)} rows, and "
+                f"{error}. A model that takes no missing values needs them filled, or an imputer before it"
+            ) from error
         self.cost += Cost(rows=len(encoded), calls=1, model_seconds=time.perf_counter() - started)
         return outputs
 
@@ -243,6 +258,11 @@ class Predictor:
                 "or put it in evaluation mode, because explanations of it cannot be stable"
             )
         return first
+
+
+def _shortened(text: str) -> str:
+    """The beginning and the end: some libraries print the data between them."""
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:250]} ... {text[-200:]}"
 
 
 def _as_outputs(raw: Any, rows: int, name: str) -> Floats:

@@ -241,6 +241,8 @@ def row_ids(data: Any) -> tuple[Hashable, ...]:
 def take_rows(data: Any, positions: Sequence[int]) -> Any:
     """The rows at `positions`, in the same kind of container."""
     data = as_rows(data)
+    if _is_sparse(data):
+        return data.tocsr()[list(positions)]  # not every sparse format can be indexed
     return data.iloc[list(positions)] if _is_frame(data) else data[list(positions)]
 
 

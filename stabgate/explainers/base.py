@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stabgate.errors import ExplainerError, InputError, MissingDependencyError, StabgateError
+from stabgate.fingerprint import digest_of
 from stabgate.models import Cost, Model, Predictor, as_model
 from stabgate.seeds import isolated
 from stabgate.tables import Floats, Table, row_ids
@@ -101,10 +102,13 @@ class TableExplainer(ABC):
         return self._predictor
 
     def describe(self) -> dict[str, Any]:
-        """What is recorded about the explainer: name, settings, package version, model, notes."""
+        """What is recorded about the explainer: name, settings, package version, background, model, notes."""
         record: dict[str, Any] = {"explainer": self.name, "settings": self.settings()}
         if self.package is not None:
             record["package"] = {self.package: installed_version(self.package)}
+        if self.background is not None and self.table is not None:
+            encoded = self.encoded_background(self.table)
+            record["background"] = {"rows": len(encoded), "sha256": digest_of(encoded)[:16]}
         if self.model is not None:
             record["model"] = self.model.name
             if self.model.notes:

@@ -140,9 +140,15 @@ def tree(job: Job) -> Run:
             "or 'permutation' for others"
         ) from error
     check = job.options["check_additivity"]
+    # shap builds the matrix itself where it knows how: a Booster does not say that it has categories.
+    categories = type(model).__module__.startswith("xgboost") and any(c.kind == "category" for c in job.table.columns)
 
     def run(row: Floats, _seed: int) -> NDArray[Any]:
         data = row[None, :] if job.table.container == "sparse" else job.table.decode(row[None, :])
+        if categories:
+            import xgboost
+
+            data = xgboost.DMatrix(data, enable_categorical=True)
         return _of_target(explainer.shap_values(data, check_additivity=check, from_call=True), job)
 
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,14 +15,16 @@ from numpy.typing import NDArray
 from stabgate import separability as sep
 from stabgate.attributions import Attributions
 from stabgate.errors import InputError
+from stabgate.forecast import CostWarning
 from stabgate.runs import collect
 from stabgate.seeds import row_seed
-from stabgate.tables import Floats, Table
+from stabgate.tables import Floats, Table, row_ids
 
 if TYPE_CHECKING:
     import pandas as pd
 
 HINGE = 1e-6  # a distance this close to the threshold decides by a hair, and other machines may differ
+LARGE_DISTANCES = 2 * 2**30  # bytes of the matrices (instances, features, features) from which they deserve a word
 RAND_ROWS = 20  # rows of the random reference: its k depends on the features, the runs and the settings only
 
 
@@ -416,10 +419,23 @@ def measure_k_stability(
     features = Table.of(X, what="X").features
     if len(features) < 2:
         raise InputError(f"X has one feature, {features[0]!r}: nothing to rank, so no order to measure")
+    if rows is None and groups is None:
+        _warn_of_memory(len(row_ids(X)), len(features))
     attributions = collect(
         explainer, X, target=target, runs=runs, seed=seed, rows=rows, groups=groups, n_jobs=n_jobs, cache=cache
     )
     return stability_of(attributions, **settings)
+
+
+def _warn_of_memory(instances: int, features: int) -> None:
+    size = instances * features**2 * 8
+    if size > LARGE_DISTANCES:
+        warnings.warn(
+            f"the distances between {features:,} features on {instances:,} rows take {size / 2**30:.0f} GB and time to "
+            "match; rank columns together with groups=, or measure fewer rows (rows=)",
+            CostWarning,
+            stacklevel=3,
+        )
 
 
 def compare_methods(results: Mapping[str, KStability]) -> pd.DataFrame:
