@@ -94,7 +94,7 @@ def test_a_model_that_raises_is_named():
         outputs_of(scorer)
 
 
-@pytest.mark.parametrize("model", [3, "model.pkl", None, object()], ids=str)
+@pytest.mark.parametrize("model", [3, "model.pkl", None, object()], ids=lambda m: type(m).__name__)
 def test_what_is_no_model(model):
     with pytest.raises(InputError, match="neither predict_proba"):
         as_model(model)
