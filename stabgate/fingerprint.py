@@ -6,6 +6,7 @@ because its code could change without the name changing: such a model has no fin
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import hashlib
 import importlib.util
@@ -94,6 +95,8 @@ class _Walk:
 
     def _object(self, value: Any) -> None:
         _code_name(type(value))
+        if type(value).__module__.startswith("catboost."):
+            value = copy.deepcopy(value)  # a model that was loaded is written in other bytes than one just trained
         try:
             registered = copyreg.dispatch_table.get(type(value))
             reduced = registered(value) if registered is not None else value.__reduce_ex__(4)

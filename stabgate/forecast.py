@@ -12,6 +12,8 @@ from stabgate.models import Cost
 
 TRIAL_RUNS = 2
 LARGE = 600.0  # seconds from which a measurement deserves advice
+SAMPLE = 20  # rows that advice suggests
+USUAL_RUNS = 50  # [K]
 MODEL_SHARE = 0.5  # of the time; above it the model is what is slow
 
 
@@ -121,8 +123,10 @@ class Trial:
         cores = os.cpu_count() or 1
         if self._workers == 1 and cores > 1 and self._instances > 1:
             advice.append(f"n_jobs={min(cores, self._instances)}")
-        if self._instances > 1:
-            advice.append(f"a sample of the {self._instances:,} rows (rows=20)")
+        if self._instances > SAMPLE:
+            advice.append(f"rows={SAMPLE}, a sample of the {self._instances:,} rows")
+        if self._runs > USUAL_RUNS:
+            advice.append(f"runs={USUAL_RUNS} (k from other numbers of runs is not comparable)")
         return tuple(advice)
 
 

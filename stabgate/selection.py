@@ -43,6 +43,10 @@ def choose_rows(data: Any, rows: Any, *, seed: int) -> tuple[Any, tuple[Hashable
     elif isinstance(rows, Iterable):
         where = {row: i for i, row in enumerate(ids)}
         wanted = [row.item() if isinstance(row, np.generic) else row for row in rows]
+        if {type(row) for row in wanted} == {bool} and not set(wanted) <= set(where):
+            raise InputError(
+                "rows is a mask of booleans; give a function that makes it of X: rows=lambda X: X[...] > 0"
+            )
         for row in wanted:
             if row not in where:
                 raise InputError(f"rows names {row!r}, which is not among the {len(ids)} row ids of X")

@@ -27,6 +27,9 @@ def clock(monkeypatch):
     return now
 
 
+RUNS = "runs=50 (k from other numbers of runs is not comparable)"
+
+
 class Slow(TableExplainer):
     """30 s to set up with 10 rows of a background, then 1 s and 5 model rows a run; a model row takes 0.1 s."""
 
@@ -78,7 +81,7 @@ def test_a_large_estimate_comes_with_advice_and_is_warned_of_once(clock, monkeyp
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     estimate = sg.estimate_cost(Slow(clock, same_rows=True), X, runs=200)
     assert estimate.large
-    assert estimate.advice == ("a smaller nsamples", "n_jobs=4", "a sample of the 4 rows (rows=20)")
+    assert estimate.advice == ("a smaller nsamples", "n_jobs=4", RUNS)
     assert "800 explanations take about 14 min and at most 38 model rows (31 s are a fixed cost" in str(estimate)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -89,6 +92,11 @@ def test_a_large_estimate_comes_with_advice_and_is_warned_of_once(clock, monkeyp
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         collect(Slow(clock, same_rows=True), X, runs=2, n_jobs=1)
+
+
+def test_advice_to_explain_fewer_rows(clock):
+    many = np.random.default_rng(1).normal(size=(100, 3))
+    assert "rows=20, a sample of the 100 rows" in sg.estimate_cost(Slow(clock, same_rows=False), many, runs=50).advice
 
 
 def test_an_estimate_for_several_processes(clock):

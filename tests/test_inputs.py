@@ -307,6 +307,8 @@ def test_rows_are_chosen_by_id_predicate_and_sample(pipeline):
     later = sg.measure_k_stability(explainer, grown, rows=12, **QUICK)
     kept = set(later.instances) & set(FRAME.index)
     assert kept <= set(sample.instances)  # a sample changes only where new rows displace old ones
+    with pytest.raises(sg.InputError, match="a mask of booleans; give a function"):
+        sg.measure_k_stability(explainer, FRAME, rows=FRAME["job"] == "cook", **QUICK)
     with pytest.raises(sg.InputError, match="rows names 'loan 99'"):
         sg.measure_k_stability(explainer, FRAME, rows=["loan 99"], **QUICK)
 
