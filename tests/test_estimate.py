@@ -220,3 +220,18 @@ def test_a_measurement_draws_on_a_terminal(monkeypatch):
 
     collect(Custom(explain), X, runs=5, n_jobs=1)
     assert "explaining 20/20 · " in terminal.getvalue()
+
+
+def test_before_workers_start_two_runs_tell_and_are_kept(clock, monkeypatch):
+    """The same number of explanations, values and one warning, wherever the rest of the work is done."""
+    from stabgate import runs
+
+    monkeypatch.setattr(runs, "_in_processes", lambda work, rows, workers: [runs._chunk(work, [i]) for i in rows])
+    monkeypatch.setattr(Slow, "calls", [], raising=False)
+    plain = Slow.explain_encoded
+    monkeypatch.setattr(Slow, "explain_encoded", lambda self, *a: (self.calls.append(1), plain(self, *a))[1])
+    with pytest.warns(sg.CostWarning, match=r"2,000 explanations take about \d+ min in 2 processes") as caught:
+        found = collect(Slow(clock, same_rows=True), X, runs=500, n_jobs=2)
+    assert len([w for w in caught if w.category is sg.CostWarning]) == 1
+    assert len(Slow.calls) == 4 * 500
+    np.testing.assert_array_equal(found.values, [X] * 500)
