@@ -253,18 +253,19 @@ def test_batches_are_halved_until_they_fit_and_nothing_is_skipped():
     assert not is_out_of_memory(ValueError("out of memory"))
 
 
-def test_the_quickest_batch_is_measured():
-    """Time per row is 4 ms over the size, plus 0.1 ms times the size: 16 is the best of 1, 4, 16 and 64."""
-    sizes = []
+def test_the_quickest_batch_is_measured(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("stabgate.batches.time.perf_counter", lambda: clock[0])
 
-    def run(size):
-        sizes.append(size)
-        time.sleep(0.004 + 0.0001 * size**2)
+    def taking(seconds):
+        def run(size):
+            clock[0] += seconds(size)
 
-    assert quickest(run) in (4, 16)
-    assert quickest(lambda size: time.sleep(0.002 * size**2)) == 1
-    assert quickest(lambda size: time.sleep(0.002)) == 64
-    assert max(sizes) <= 64
+        return run
+
+    assert quickest(taking(lambda size: 0.002 * size**2)) == 1
+    assert quickest(taking(lambda size: 0.002)) == 64
+    assert quickest(taking(lambda size: 0.001 + 0.0001 * size**2)) in (2, 4)  # the least time per row is at 3.2
 
 
 def test_measuring_happens_once_and_a_given_size_is_kept():
