@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import time
 from itertools import chain
 
 import numpy as np
