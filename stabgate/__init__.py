@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from stabgate import explainers as explainers
     from stabgate import perturbations as perturbations
     from stabgate import similarity as similarity
+    from stabgate.adapters import as_model
     from stabgate.attributions import Attributions
+    from stabgate.cost import Cost
     from stabgate.errors import (
         ExplainerError,
         InputError,
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
     from stabgate.gate_fass import assert_min_fass
     from stabgate.image_models import ImageModel
     from stabgate.measure.fass import Fass, measure_fass
-    from stabgate.measure.kstability import KStability, compare_methods, measure_k_stability
-    from stabgate.models import Cost, as_model
+    from stabgate.measure.kresult import KStability
+    from stabgate.measure.kstability import compare_methods, measure_k_stability
     from stabgate.separability import distance_matrix, group_stability, k_stability
     from stabgate.similarity import MapSimilarity, compare_maps, score_above_floor
     from stabgate.verdict.verdicts import Outcome, Verdict
@@ -37,14 +39,14 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Attributions": "attributions",
-    "Cost": "models",
+    "Cost": "cost",
     "CostEstimate": "forecast",
     "CostWarning": "forecast",
     "ExplainerError": "errors",
     "Fass": "measure.fass",
     "ImageModel": "image_models",
     "InputError": "errors",
-    "KStability": "measure.kstability",
+    "KStability": "measure.kresult",
     "MapSimilarity": "similarity",
     "MissingDependencyError": "errors",
     "ModelError": "errors",
@@ -52,7 +54,7 @@ _HOMES = {
     "StabgateError": "errors",
     "StabilityError": "errors",
     "Verdict": "verdict.verdicts",
-    "as_model": "models",
+    "as_model": "adapters",
     "assert_min_fass": "gate_fass",
     "assert_min_k_stability": "gate",
     "compare_maps": "similarity",

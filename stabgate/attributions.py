@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.cost import Cost
 from stabgate.errors import InputError
-from stabgate.models import Cost
 
 SCHEMA = 1
 

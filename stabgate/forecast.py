@@ -7,8 +7,8 @@ import time
 import warnings
 from dataclasses import dataclass
 
+from stabgate.cost import Cost
 from stabgate.explainers.base import TableExplainer
-from stabgate.models import Cost
 
 TRIAL_RUNS = 2
 LARGE = 600.0  # seconds from which a measurement deserves advice

@@ -8,7 +8,8 @@ from inspect import signature
 from typing import Any
 
 from stabgate.errors import InputError, StabilityError
-from stabgate.measure.kstability import KStability, measure_k_stability
+from stabgate.measure.kresult import KStability
+from stabgate.measure.kstability import measure_k_stability
 from stabgate.report.text import failure_text
 from stabgate.verdict.kstability import check_requirement, judge_k, k_requirement
 from stabgate.verdict.verdicts import Verdict

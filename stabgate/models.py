@@ -6,60 +6,24 @@ a `Predictor` joins a model to a `Table`, so that explainers never see the user'
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.columns import Floats
+from stabgate.cost import Cost
 from stabgate.errors import InputError, ModelError
 from stabgate.memory import RowMemory
-from stabgate.tables import Floats, Table
+from stabgate.tables import Table
 
 Task: TypeAlias = Literal["classification", "regression", "unknown"]
 LONGEST_MESSAGE = 500  # characters of a model's own error
 VARIATION = 1e-9  # relative difference between identical calls above which a model cannot be measured
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a measurement cost. Counts are of model rows and do not depend on the machine; seconds do.
-
-    Attributes:
-        rows: rows that the model evaluated.
-        rows_asked: rows that explainers asked for (more than `rows` where a row was needed twice).
-        calls: calls of the model.
-        seconds: time of the whole collection, wall clock.
-        model_seconds: time inside the model, summed over workers.
-    """
-
-    rows: int = 0
-    rows_asked: int = 0
-    calls: int = 0
-    seconds: float = 0.0
-    model_seconds: float = 0.0
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.rows + other.rows,
-            self.rows_asked + other.rows_asked,
-            self.calls + other.calls,
-            self.seconds + other.seconds,
-            self.model_seconds + other.model_seconds,
-        )
-
-    def __sub__(self, other: Cost) -> Cost:
-        return Cost(
-            self.rows - other.rows,
-            self.rows_asked - other.rows_asked,
-            self.calls - other.calls,
-            self.seconds - other.seconds,
-            self.model_seconds - other.model_seconds,
-        )
 
 
 @dataclass(frozen=True)
@@ -145,55 +109,6 @@ class Model:
             return output
         # One output and two labels is a decision function: it scores the second class.
         return _plain(self.labels[1 if outputs == 1 and len(self.labels) == 2 else output])
-
-
-def as_model(model: Any, *, fingerprint: str | None = None) -> Model:
-    """Put a face on an estimator, pipeline, booster, torch module, pyfunc model or callable.
-
-    Args:
-        model: the object, fitted.
-        fingerprint: text that is another for every other model, such as a registry version; what is cached goes by
-            it. Without one, the cache hashes the model itself where that is possible.
-
-    Raises:
-        InputError: it can neither predict nor be called, or it is not fitted.
-    """
-    if fingerprint is not None:
-        if not isinstance(fingerprint, str) or not fingerprint:
-            raise InputError(f"fingerprint={fingerprint!r}; it must be text that tells this model from others")
-        return replace(as_model(model), fingerprint=fingerprint)
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, type):
-        raise InputError(f"model is the class {model.__name__}, not an instance; fit one and pass it")
-    name = type(model).__name__
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(model, torch.nn.Module):
-        from stabgate.networks import network_model
-
-        return network_model(model)
-    from stabgate.pyfunc import is_pyfunc, pyfunc_model
-
-    if is_pyfunc(model):
-        return pyfunc_model(model)
-    booster = _booster(model)
-    if booster is not None:
-        return booster
-    if _has(model, "predict_proba"):
-        labels = getattr(model, "classes_", None)
-        return Model(model.predict_proba, name, "classification", _labels(labels, name), model)
-    if _has(model, "decision_function") and getattr(model, "classes_", None) is not None:
-        return Model(model.decision_function, name, "classification", _labels(model.classes_, name), model)
-    if _has(model, "predict"):
-        regression = getattr(model, "_estimator_type", None) == "regressor" or _is_regressor(model)
-        return Model(model.predict, name, "regression" if regression else "unknown", None, model)
-    if callable(model):
-        label = getattr(model, "__name__", name)
-        return Model(model, "model" if label == "<lambda>" else label, "unknown", None, model)
-    raise InputError(
-        f"model is {name}, which has neither predict_proba, decision_function nor predict and cannot be called; "
-        "pass a fitted model or a function of rows"
-    )
 
 
 @dataclass
@@ -295,27 +210,6 @@ def _as_outputs(raw: Any, rows: int, name: str) -> Floats:
     return outputs
 
 
-def _has(model: Any, method: str) -> bool:
-    # available_if raises AttributeError for a method that the fitted estimator cannot offer (SVC without probability)
-    return callable(getattr(model, method, None))
-
-
-def _is_regressor(model: Any) -> bool:
-    sklearn = sys.modules.get("sklearn.base")
-    try:
-        return bool(sklearn is not None and sklearn.is_regressor(model))
-    except Exception:
-        return False
-
-
-def _labels(labels: Any, name: str) -> tuple[Any, ...] | None:
-    if labels is None:
-        return None
-    if isinstance(labels, list) and labels and isinstance(labels[0], np.ndarray):
-        raise InputError(f"{name} predicts {len(labels)} targets at once; pass a function that returns one of them")
-    return tuple(np.asarray(labels).tolist())
-
-
 def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
@@ -325,22 +219,3 @@ def _same_label(label: Any, target: Any) -> bool:
     if isinstance(label, bool) is not isinstance(target, bool) and not isinstance(label, (int, float)):
         return False
     return bool(label == target)
-
-
-def _booster(model: Any) -> Model | None:
-    module, name = type(model).__module__, type(model).__name__
-    if name != "Booster":
-        return None
-    if module.startswith("xgboost"):
-        from functools import partial
-
-        return Model(partial(_predict_xgboost, model), "xgboost.Booster", "unknown", None, model)
-    if module.startswith("lightgbm"):
-        return Model(model.predict, "lightgbm.Booster", "unknown", None, model)
-    return None
-
-
-def _predict_xgboost(booster: Any, data: Any) -> Any:
-    import xgboost
-
-    return booster.predict(xgboost.DMatrix(data, enable_categorical=True))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from stabgate.cache import Cache, user_cache
+from stabgate.columns import Floats
 from stabgate.explainers.base import Rows, TableExplainer
 from stabgate.fingerprint import NoFingerprintError, digest_of, fingerprint
 from stabgate.models import Model
-from stabgate.tables import Floats
 
 SCHEMA = 1
 

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stabgate.attributions import Attributions, group_positions
+from stabgate.columns import Floats
+from stabgate.cost import Cost
 from stabgate.errors import InputError, MissingDependencyError, StabgateError
 from stabgate.explainers.base import Rows, TableExplainer
 from stabgate.explainers.baseline import Custom
 from stabgate.forecast import TRIAL_RUNS, Trial, warn_if_large
-from stabgate.models import Cost
 from stabgate.progress import Progress
 from stabgate.rowstore import RowStore, row_store
 from stabgate.seeds import row_seed
 from stabgate.selection import choose_rows
-from stabgate.tables import Floats
 
 # Starting worker processes and importing an explainer in each takes a few seconds: shorter work stays in this one.
 WORTH_WORKERS = 20.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stabgate as sg
-from stabgate.models import Cost
+from stabgate.cost import Cost
 
 
 def attributions(**change):

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stabgate.adapters import as_model
+from stabgate.cost import Cost
 from stabgate.errors import InputError, ModelError
-from stabgate.models import Cost, Model, Predictor, as_model
+from stabgate.models import Model, Predictor
 from stabgate.tables import Table
 
 pytest.importorskip("sklearn")

@@ -10,8 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from stabgate import networks  # noqa: E402
+from stabgate.adapters import as_model  # noqa: E402
 from stabgate.errors import ModelError  # noqa: E402
-from stabgate.models import Model, Predictor, as_model  # noqa: E402
+from stabgate.models import Model, Predictor  # noqa: E402
 from stabgate.networks import evaluating, network_model  # noqa: E402
 from stabgate.tables import Table  # noqa: E402
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from pytest_stabgate.plugin import PROPERTY
-from pytest_stabgate.settings import DEFAULTS, parse, refuse_unknown
+from pytest_stabgate.settings import DEFAULTS, PROPERTY, parse, refuse_unknown
 from stabgate.errors import StabgateError, StabilityError
 from stabgate.gate import assert_min_k_stability
 from stabgate.gate_fass import assert_min_fass
 from stabgate.measure.fass import Fass, measure_fass
-from stabgate.measure.kstability import KStability, measure_k_stability
+from stabgate.measure.kresult import KStability
+from stabgate.measure.kstability import measure_k_stability
 from stabgate.report.fass import FASS_HEADINGS, FASS_NUMERIC, fass_rows
 from stabgate.report.text import ORDER, table, table_row
 from stabgate.verdict.verdicts import Outcome, Verdict

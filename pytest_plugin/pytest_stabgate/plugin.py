@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_stabgate.settings import DEFAULTS, SETTINGS, ini_names, parse, refuse_unknown
+from pytest_stabgate.settings import DEFAULTS, PROPERTY, SETTINGS, ini_names, parse, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_stabgate.fixture import Gate
 
-PROPERTY = "stabgate"
 PASSED = pytest.StashKey[bool]()
 
 

@@ -19,6 +19,7 @@ class Setting(NamedTuple):
     help: str
 
 
+PROPERTY = "stabgate"  # under this name a gate's record travels in a report's user_properties
 SETTINGS = {
     "runs": Setting(int, 2, math.inf, "an integer of at least 2", "runs of each explanation"),
     "seed": Setting(int, 0, math.inf, "an integer of at least 0", "seed of every measurement"),

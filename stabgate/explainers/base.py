@@ -13,11 +13,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.adapters import as_model
+from stabgate.columns import Floats
+from stabgate.cost import Cost
 from stabgate.errors import ExplainerError, InputError, MissingDependencyError, StabgateError
 from stabgate.fingerprint import digest_of
-from stabgate.models import Cost, Model, Predictor, as_model
+from stabgate.models import Model, Predictor
 from stabgate.seeds import isolated
-from stabgate.tables import Floats, Table, row_ids
+from stabgate.tables import Table, row_ids
 
 
 @runtime_checkable
@@ -62,7 +65,7 @@ class TableExplainer(ABC):
     Subclasses say what they are called, which settings change their values, and how one row is explained once.
 
     Args:
-        model: anything that `stabgate.models.as_model` takes, or None where the explainer needs none.
+        model: anything that `stabgate.as_model` takes, or None where the explainer needs none.
         background: the rows that stand for "feature absent"; their columns are the columns of every X.
     """
 

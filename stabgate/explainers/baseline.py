@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.columns import Floats
 from stabgate.errors import InputError
 from stabgate.explainers.base import Rows
 from stabgate.explainers.both import TableOrImageExplainer
-from stabgate.tables import Floats, take_rows
+from stabgate.tables import take_rows
 
 if TYPE_CHECKING:
     from stabgate.explainers.image_baseline import CustomImages, RandomImages

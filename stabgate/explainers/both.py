@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from stabgate.columns import Floats
 from stabgate.explainers.base import TableExplainer
-from stabgate.tables import Floats
 
 if TYPE_CHECKING:
     from stabgate.explainers.images import ImageExplainer

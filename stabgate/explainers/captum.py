@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from stabgate.columns import Floats
+from stabgate.cost import Cost
 from stabgate.errors import InputError
 from stabgate.explainers.base import Rows, require
 from stabgate.explainers.both import TableOrImageExplainer
 from stabgate.explainers.captum_methods import METHODS, TUNNELS, Tunnel, attribute, checked_options
-from stabgate.models import Cost
 from stabgate.networks import as_tensor, evaluating
-from stabgate.tables import Floats
 
 if TYPE_CHECKING:
     import torch

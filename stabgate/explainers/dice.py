@@ -15,13 +15,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from stabgate.columns import Floats
 from stabgate.errors import ExplainerError, InputError
 from stabgate.explainers.base import Rows, TableExplainer, require
 from stabgate.explainers.dice_frame import OUTCOME, DiceFrame
 from stabgate.explainers.dice_model import DiceModel, Scores
 from stabgate.explainers.dice_settings import FEWEST, DiceSettings, Method
 from stabgate.seeds import isolated
-from stabgate.tables import Floats, Table
+from stabgate.tables import Table
 
 
 @dataclass

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.columns import Column, Floats
 from stabgate.errors import ExplainerError, InputError
-from stabgate.tables import Column, Floats, Table
+from stabgate.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.columns import Floats
 from stabgate.errors import ExplainerError, InputError
 from stabgate.explainers.dice_frame import DiceFrame
 from stabgate.models import Model, Predictor
-from stabgate.tables import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from stabgate.columns import Floats
 from stabgate.errors import ExplainerError, InputError, StabgateError
 from stabgate.explainers.base import installed_version, seeds_per_row
 from stabgate.image_models import ImageModel, Passes, as_image_model, fit_for_gradients, image_targets
 from stabgate.perturbations.checks import validate_images
-from stabgate.tables import Floats
 
 if TYPE_CHECKING:
     import torch

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from stabgate.columns import Floats
 from stabgate.errors import InputError
 from stabgate.explainers.base import Rows, TableExplainer, require
 from stabgate.explainers.options import count, flag, number, one_of
-from stabgate.tables import Floats, Table, row_ids
+from stabgate.tables import Table, row_ids
 
 DISCRETIZERS = (
     "quartile",
@@ -44,7 +45,7 @@ class Lime(TableExplainer):
     bin whose values are all the same is sampled as 0 whatever the value is.
 
     Args:
-        model: anything that `stabgate.models.as_model` takes.
+        model: anything that `stabgate.as_model` takes.
         background: rows whose distribution LIME samples from; no missing values.
         num_samples: rows that are drawn around the explained row, at least 2.
         discretize_continuous: explain bins instead of values.

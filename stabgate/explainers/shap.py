@@ -50,7 +50,7 @@ class Shap(TableExplainer):
     changed.
 
     Args:
-        model: anything that `stabgate.models.as_model` takes; tree, linear, gradient and deep need the model
+        model: anything that `stabgate.as_model` takes; tree, linear, gradient and deep need the model
             object itself.
         background: rows that stand for a feature being absent.
         method: see the table.

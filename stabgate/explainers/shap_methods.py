@@ -13,11 +13,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.columns import Floats
 from stabgate.errors import ExplainerError, InputError
 from stabgate.explainers.generators import private_copy
 from stabgate.models import Model
 from stabgate.networks import as_tensor, evaluating
-from stabgate.tables import Floats, Table
+from stabgate.tables import Table
 
 TREES = "decision trees, random forests, gradient boosting, XGBoost, LightGBM and CatBoost models"
 EXACT_FEATURES = 15  # 2^15 coalitions times 100 background rows are 3.3 million model rows

@@ -10,7 +10,7 @@ import numpy as np
 from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict, percent
 
 if TYPE_CHECKING:
-    from stabgate.measure.kstability import KStability
+    from stabgate.measure.kresult import KStability
 
 WORST_ROWS = 5
 PAIRS_PER_ROW = 3

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stabgate.cost import Cost
 from stabgate.errors import InputError
-from stabgate.models import Cost
 from stabgate.verdict.verdicts import FassRequirement, Outcome, Verdict, percent
 
 if TYPE_CHECKING:

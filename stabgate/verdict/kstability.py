@@ -11,7 +11,7 @@ from stabgate.errors import InputError
 from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict, percent
 
 if TYPE_CHECKING:
-    from stabgate.measure.kstability import KStability
+    from stabgate.measure.kresult import KStability
 
 REQUIRE = ("order", "membership", "both")
 
@@ -24,7 +24,7 @@ def k_requirement(result: KStability, *, k: Any, share: Any = 1.0, require: str 
             outside (0, 1]; an unknown `require`; a group of all features.
     """
     check_requirement(k=k, share=share, require=require, features=len(result.attributions.features))
-    return KRequirement(int(k), float(share), require, result.threshold, result.rule, result.attributions.runs)
+    return KRequirement(int(k), float(share), require, result.threshold, result.settings.rule, result.runs)
 
 
 def check_requirement(*, k: Any, share: Any, require: Any, features: int | None = None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from stabgate.models import Cost
+from stabgate.cost import Cost
 
 
 class Outcome(StrEnum):

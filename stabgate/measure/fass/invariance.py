@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.columns import Floats
 from stabgate.errors import InputError
-from stabgate.tables import Floats
 
 RULES = ("label", "probability", "output", "relative output", "side")
 SUM_SLACK = 1e-3  # outputs whose rows are non-negative and sum to 1 within this are probabilities already

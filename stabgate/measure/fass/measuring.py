@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.columns import Floats
 from stabgate.errors import InputError, ModelError
 from stabgate.measure.fass.invariance import Invariance
 from stabgate.measure.fass.methods import as_methods, shared_model
@@ -20,7 +21,6 @@ from stabgate.perturbations import resolve, validate_images
 from stabgate.progress import Progress
 from stabgate.seeds import row_seed
 from stabgate.similarity import DEFAULT_REDUCTION, DEFAULT_TOP, DEFAULT_WEIGHTS, Reduction
-from stabgate.tables import Floats
 
 if TYPE_CHECKING:
     import torch

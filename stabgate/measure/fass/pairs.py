@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stabgate.columns import Floats
 from stabgate.errors import MissingDependencyError
 from stabgate.measure.fass.invariance import Invariance
 from stabgate.perturbations import Perturbation
 from stabgate.seeds import row_seed
-from stabgate.tables import Floats
 
 if TYPE_CHECKING:
     import torch
