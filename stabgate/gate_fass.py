@@ -10,6 +10,8 @@ from stabgate.report.fass import fass_failure_text
 from stabgate.verdict.fass import MIN_PAIRS, MIN_RETENTION, check_fass_requirement, fass_requirement, judge_fass
 from stabgate.verdict.verdicts import Verdict
 
+LONGEST_LIST = 8  # numbers of an option that a replay command spells out
+
 
 def assert_min_fass(
     result_or_explainer: Any,
@@ -79,7 +81,10 @@ def assert_min_fass(
 
 def _replay(result: Fass) -> str:
     found = result.provenance
-    return (
-        f"measure_fass(explainer, images, perturbations=..., protocol={found['protocol']!r}, seed={found['seed']})"
-        f" with {', '.join(found['perturbations'])}"
-    )
+    options = {"protocol": found["protocol"], "seed": found["seed"], **found["options"]}
+    shown = ", ".join(f"{name}={_shown(value)}" for name, value in options.items())
+    return f"measure_fass(explainer, images, perturbations=..., {shown}) with {', '.join(found['perturbations'])}"
+
+
+def _shown(value: Any) -> str:
+    return "..." if isinstance(value, list) and len(value) > LONGEST_LIST else repr(value)

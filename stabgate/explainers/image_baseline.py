@@ -24,6 +24,7 @@ class RandomImages(ImageExplainer):
     name = "random"
     random = True
     needs_module = False
+    baseline_of_calibration = True
 
     def settings(self) -> dict[str, Any]:
         return {"distribution": "uniform(0, 1)"}

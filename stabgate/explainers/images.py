@@ -34,6 +34,7 @@ class ImageExplainer(ABC):
         package: the distribution that computes, for the record.
         random: whether the seed changes the maps.
         needs_module: whether it needs a torch module, not just a function.
+        baseline_of_calibration: whether it is RAND, which explains nothing and shows what that scores.
         passes: images through the network for maps so far, forward and backward. Predictions, looking for a
             layer and measuring batches are not among them.
     """
@@ -42,6 +43,7 @@ class ImageExplainer(ABC):
     package: str | None = None
     random: bool = False
     needs_module: bool = True
+    baseline_of_calibration: bool = False
 
     def __init__(self, model: Any, *, device: Any = "auto", normalize: Any = None) -> None:
         self._model = None if model is None else as_image_model(model, device=device, normalize=normalize)

@@ -91,8 +91,8 @@ def fass_rows(verdict: Verdict) -> list[tuple[str, ...]]:
                 str(name),
                 *(score(value) for value in (ssim, spearman, jaccard, fass)),
                 f"{100 * retention:.1f} %",
-                score(verdict.fact("floor")) if own else "",
-                score(verdict.fact("reseed")) if own else "",
+                score(verdict.fact("floor")),
+                score(verdict.fact("reseed")),
                 str(verdict.requirement) if own else "",
                 str(verdict.outcome) if own else "",
             )

@@ -99,8 +99,9 @@ def judge_fass(result: Fass, requirement: FassRequirement, *, name: str) -> Verd
     if result.only_noise:
         missing.append("the maps are sampling noise: re-seeded, an image is no closer to itself than to another")
     floor = result.floor
-    if requirement.above_floor is not None and (floor is None or floor >= 1.0):
-        missing.append(f"no floor to stand above: {result.references[result.method][0].note or 'it is 1'}")
+    if requirement.above_floor is not None and (floor is None or result.alike):
+        why = result.references[result.method][0].note if floor is None else f"it is {floor:.2f}"
+        missing.append(f"no floor to stand above: {why}")
     elif requirement.above_floor is not None and floor is not None:
         least = floor + requirement.above_floor * (1.0 - floor)
         wanted.append((f"above the floor of {floor:.3f}: FASS", total, least))
@@ -174,11 +175,18 @@ def _short(result: Fass, part: Summary, requirement: FassRequirement) -> str:
         return f"{text}; give at least {least} images"
     if part.attempted - part.changed >= max(least, math.ceil(share * part.attempted - 1e-9)):
         return text  # enough predictions held: a milder severity is not what is missing
-    found = result.milder(part.name, min_retention=share, min_pairs=least)
-    if found is None:
-        return f"{text}; no milder severity that was tried keeps enough: give more images"
-    milder, kept, attempted = found
-    return f"{text}; {milder.label} would keep {kept} of {attempted}"
+    tries = result.tries(part.name, min_retention=share, min_pairs=least)
+    if tries is None:
+        return text
+    if not tries:
+        return f"{text}; choose a milder one (which severities of {part.name} are milder is known to you alone)"
+    found = next((t for t in tries if t.enough(min_retention=share, min_pairs=least)), None)
+    if found is not None:
+        return f"{text}; {found.perturbation.label} would keep {found.kept} of {found.attempted}"
+    best = max(tries, key=lambda t: t.kept)
+    if not best.kept:
+        return f"{text}; no prediction holds even at {tries[-1].perturbation.label}"
+    return f"{text}; {best.perturbation.label} would keep {best.kept} of {best.attempted}: give more images too"
 
 
 def _fails(part: Summary, least: float, score: float) -> bool:

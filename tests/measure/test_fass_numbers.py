@@ -139,12 +139,46 @@ def test_noise_is_known_as_noise_whatever_its_score():
 @pytest.mark.parametrize("protocol", ["aligned", "published"])
 def test_the_random_baseline_scores_its_floor(protocol):
     """SSIM 0, rank correlation 0, and an overlap of s / (2 - s) for a share s of the pixels."""
-    random = Told(flat, noise, name="random")
+    random = Told(flat, noise)
+    random.baseline_of_calibration = True
     result = sg.measure_fass(random, photos(10), perturbations=[Brightness(0.9), GaussianNoise(0.1)], protocol=protocol)
     assert result.score == pytest.approx(result.floor, abs=0.02)
     assert result.components["spearman"] == pytest.approx(0.5, abs=0.02)
     share = 0.05 if protocol == "aligned" else 100 / 1024
     assert result.components["jaccard"] == pytest.approx(share / (2 - share), abs=0.02)
+
+
+def test_images_that_are_alike_are_not_called_noise():
+    frames = photos(1).expand(6, -1, -1, -1) + 1e-7 * torch.arange(6.0)[:, None, None, None]
+    result = sg.measure_fass(Told(flat), frames.clamp(0, 1), perturbations=[Brightness(0.9)])
+    assert result.floor > 0.98
+    assert not result.only_noise
+    assert result.score_above_floor is None
+    assert any(note.startswith("the floor is 1.00: these images, or these maps, are alike") for note in result.notes())
+    assert sg.assert_min_fass(result, score=0.5).passed
+
+
+def test_the_random_baseline_is_not_said_to_agree():
+    random = sg.explainers.Random()
+    result = sg.measure_fass(random, photos(6), perturbations=[Brightness(0.9)], model=flat)
+    assert result.only_noise
+    (note,) = [note for note in result.notes() if "sampling noise" in note]
+    assert note.endswith("the maps are sampling noise")
+
+
+def test_a_component_without_weight_is_not_the_one_that_fell():
+    result = sg.measure_fass(Told(flat), photos(3), perturbations=[Brightness(1.5)], weights=[0, 1, 0])
+    assert all(result.fell(pair)[0] == "spearman" for pair in result.pairs)
+
+
+def test_the_repr_is_one_line():
+    result = sg.measure_fass({"a": Told(flat), "b": Told(flat, lambda x, s: 0 * x)}, photos(2), perturbations="noise")
+    assert (
+        repr(result)
+        == f"Fass(a: {result['a'].score:.3f} over 2 of 2 pairs (100 %); b: not measured over 0 of 2 pairs (0 %))"
+    )
+    assert "no signal (both maps constant" in " ".join(result.notes())
+    assert "b: no floor: " in " ".join(result.notes())
 
 
 def test_no_signal_anywhere_is_no_score_anywhere():

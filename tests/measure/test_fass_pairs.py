@@ -222,6 +222,19 @@ def test_random_perturbations_are_drawn_again_until_enough_pairs_are_retained():
     assert any(f"8 of {len(expected)} draws kept the prediction" in note for note in again.notes())
     assert adds_up(again)
 
+    def broken(images, seeds):
+        raise RuntimeError("no licence")
+
+    methods = {"broken": Told(bright, broken), "told": Told(bright)}
+    both = sg.measure_fass(methods, images, perturbations=[coin, Brightness(0.95)], redraw=8)
+    rates = [note for note in both.notes() if "draws kept" in note]
+    assert [note.split(";")[0] for note in rates] == [note.split(";")[0] for note in again.notes() if "draws" in note]
+    assert any("no floor: no image could be explained" in note for note in both.notes())
+    easy = sg.measure_fass(Told(flat), images, perturbations="noise", redraw=8)
+    assert "noise σ 0.15: 8 of 8 draws kept the prediction (100 %)" in easy.notes()
+    alone = sg.measure_fass(Told(flat), images[:1], perturbations="noise", redraw=3)
+    assert "noise σ 0.15: all 3 pairs are of one image" in alone.notes()
+
 
 def test_a_plain_object_with_explain_will_do_beside_a_model():
     class Plain:

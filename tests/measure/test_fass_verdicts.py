@@ -10,7 +10,7 @@ from fass_cases import Told, bright, flat, noise, photos
 
 import stabgate as sg
 from stabgate.errors import InputError, StabilityError
-from stabgate.perturbations import Brightness, GaussianNoise, Rotation
+from stabgate.perturbations import Brightness, GaussianNoise, Perturbation, Rotation
 
 
 def failure(*arguments, **options) -> StabilityError:
@@ -84,7 +84,7 @@ def test_too_little_retention_is_not_measured_and_names_the_severity_that_would_
     result = sg.measure_fass(Told(bright), images, perturbations=[Brightness(1.25), Brightness(0.9)])
     error = failure(result, score=0.1)
     assert error.verdict.outcome == "NOT MEASURED"
-    factors = [1 + step * 0.25 for step in (0.75, 0.5, 0.25, 0.1)]
+    factors = [1.25 - 0.01 * step for step in range(1, 25)]
     factors = [float(f"{factor:.3g}") for factor in factors]
     kept = {f: int(((images * f).clamp(0, 1).mean((1, 2, 3)) <= 0.5).sum()) for f in factors}
     enough = next(f for f in factors if kept[f] >= 5)
@@ -93,7 +93,44 @@ def test_too_little_retention_is_not_measured_and_names_the_severity_that_would_
         "brightness x1.25: 0 of 10 pairs retained (0 %); 5 pairs and 10 % are needed (10 prediction changed)" in reason
     )
     assert reason.endswith(f"brightness x{enough:g} would keep {kept[enough]} of 10")
+    # Severities that were measured anyway are not asked for again.
+    seen = []
+    swept = sg.measure_fass(
+        Told(lambda x: seen.append(len(x)) or bright(x)), images, perturbations=[Brightness(1.25), Brightness(enough)]
+    )
+    tries = swept.tries("brightness x1.25", min_retention=0.1, min_pairs=kept[enough])
+    assert tries[-1].perturbation.severity <= enough
+    assert any(t.perturbation == Brightness(enough) and t.kept == kept[enough] for t in tries)
     assert result.score is not None  # the other perturbation was measured, and does not save the gate
+
+
+def test_advice_where_no_severity_would_do():
+    fragile = lambda x: torch.stack([(x - photos(6)[: len(x)]).abs().sum((1, 2, 3)), 1e-9 * x.sum((1, 2, 3))], 1)  # noqa: E731
+    error = failure(Told(fragile), photos(6), score=0.1, perturbations="brightness")
+    assert "; no prediction holds even at brightness x1.05" in error.verdict.reasons[0]
+    darken = Perturbation.custom("darken", lambda images: images * 0.1, family="photometric")
+    error = failure(Told(bright), photos(6, low=0.6), score=0.1, perturbations=darken)
+    assert "choose a milder one" in error.verdict.reasons[0]
+
+
+def test_the_replay_has_every_option_that_was_not_left_alone():
+    result = sg.measure_fass(
+        Told(flat),
+        photos(3),
+        perturbations="noise",
+        target=torch.tensor(1),
+        invariance=("probability", 0.5),
+        weights={"ssim": 1, "spearman": 2, "jaccard": 1},
+        reduction="abs-sum",
+        top=0.1,
+        redraw=4,
+        references=2,
+    )
+    last = str(failure(result, score=1.0)).splitlines()[-1]
+    assert "protocol='aligned', seed=0, target=1, invariance=['probability', 0.5], weights={'ssim': 1" in last
+    assert "reduction='abs-sum', top=0.1, redraw=4, references=2) with noise" in last
+    again = sg.measure_fass(Told(flat), photos(3), perturbations="noise", **result.provenance["options"])
+    assert again.score == result.score
 
 
 def test_too_few_images_are_said_to_be_too_few():

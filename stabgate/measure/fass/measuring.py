@@ -121,6 +121,17 @@ def measure_fass(
             "reduction": reduction,
             "top": top,
             "redraw": redraw,
+            "kept": {p.label: _kept(attempts, i) for i, p in enumerate(chosen)},
+            "options": _not_default(
+                target=target,
+                invariance=invariance,
+                weights=weights,
+                reduction=reduction,
+                top=top,
+                redraw=redraw,
+                references=references,
+                ids=ids,
+            ),
             "images": len(tensor),
             "shape": list(tensor.shape[1:]),
             "model": network.name,
@@ -165,6 +176,28 @@ def _targets(target: Any, outputs: Floats, rule: Invariance) -> NDArray[np.intp]
     if given.min() < 0 or given.max() >= count:
         raise InputError(f"target={target!r}: the model has {count} outputs, numbered from 0")
     return np.broadcast_to(given, (n,)).astype(np.intp)
+
+
+def _kept(attempts: Sequence[Attempt], p: int) -> list[int]:
+    """How many predictions held under a perturbation, whatever the explainers then did, and how many were asked."""
+    found = [a.status == RETAINED for a in attempts if a.perturbation == p]
+    return [sum(found), len(found)]
+
+
+def _not_default(**given: Any) -> dict[str, Any]:
+    """Options as plain values, those that were left alone dropped: what it takes to measure the same again."""
+    defaults = measure_fass.__kwdefaults__ or {}
+    return {n: plain for n, v in given.items() if (plain := _plain(v)) != _plain(defaults[n])}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Invariance):
+        return value.rule if value.rule == "label" else [value.rule, value.number]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple, range)) else value
 
 
 def _sample(kept: Sequence[Attempt], originals: Originals, size: int, seed: int) -> list[int]:

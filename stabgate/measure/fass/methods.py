@@ -40,7 +40,7 @@ class Method:
     @property
     def baseline(self) -> bool:
         """RAND, the calibration baseline: what no explanation at all scores."""
-        return self.batched and self.explainer.name == "random"
+        return self.batched and self.explainer.baseline_of_calibration
 
     def segments(self, images: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor | None:
         """Segments ``(n, h, w)`` where the method works on segments."""

@@ -49,6 +49,8 @@ def floor_of(maps: Mapping[int, torch.Tensor], compare: Compare) -> Reference:
         compare: two batches of maps to their similarity.
     """
     n = len(maps)
+    if n == 0:
+        return Reference(note="no image could be explained")
     if n < 2:
         return Reference(note="the floor needs the maps of two images")
     known = list(maps.values())
@@ -86,6 +88,8 @@ def reseed_of(
         if same and start == 0 and taken == min(SAME_FIRST, len(images)):
             note = "deterministic: another seed gave the same map"
             break
+    if not maps:
+        return 0, Reference(note="no image could be explained")
     if not second:
         return taken, Reference(note="no image could be explained a second time")
     both = list(second)

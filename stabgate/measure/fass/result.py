@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stabgate.errors import InputError
 from stabgate.measure.fass.aggregates import Summary, summarise
-from stabgate.measure.fass.milder import Milder
-from stabgate.measure.fass.pairs import ERROR, MOST_DRAWS, NO_SIGNAL, RETAINED, Pair
+from stabgate.measure.fass.milder import Milder, Try
+from stabgate.measure.fass.pairs import ERROR, MOST_DRAWS, NO_SIGNAL, Pair
 from stabgate.measure.fass.references import Reference
 from stabgate.perturbations import FAMILIES, Perturbation
 from stabgate.similarity import score_above_floor
@@ -53,7 +53,7 @@ class FassCost:
         return 1.0 - self.maps / (2 * self.attempted) if self.attempted else 0.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fass:
     """What was measured, for one method or several.
 
@@ -82,6 +82,14 @@ class Fass:
     seconds: float
     provenance: dict[str, Any]
     _milder: Milder | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{s.method}: {'not measured' if s.fass is None else f'{s.fass:.3f}'} over {s.retained} of {s.attempted} "
+            f"pairs ({100 * s.retention:.0f} %)"
+            for s in self.by_method()
+        ]
+        return f"Fass({'; '.join(parts)})"
 
     def __getitem__(self, method: str) -> Fass:
         """The result of one method."""
@@ -147,15 +155,22 @@ class Fass:
 
     @property
     def score_above_floor(self) -> float | None:
-        """(FASS - floor) / (1 - floor): 0 at the floor, 1 for perfect; None where either is missing."""
+        """(FASS - floor) / (1 - floor): 0 at the floor, 1 for perfect; None where either is missing, or `alike`."""
         score, floor = self.score, self.floor
-        return None if score is None or floor is None or floor >= 1.0 else score_above_floor(score, floor)
+        return None if score is None or floor is None or self.alike else score_above_floor(score, floor)
+
+    @property
+    def alike(self) -> bool:
+        """The floor is (almost) 1: these images, or these maps, are alike, and references can tell nothing apart."""
+        return self.floor is not None and self.floor >= 1.0 - NOISE_MARGIN
 
     @property
     def only_noise(self) -> bool:
-        """Explained twice, an image is no closer to itself than to another: what agrees within pairs is the seed."""
+        """Explained twice with different seeds, an image is no closer to itself than to another."""
         floor, reseed = self.floor, self.reseed
-        return floor is not None and reseed is not None and reseed <= floor + NOISE_MARGIN
+        if floor is None or reseed is None or reseed >= 1.0 or self.alike:
+            return False
+        return reseed <= floor + NOISE_MARGIN
 
     @property
     def retention(self) -> float:
@@ -212,11 +227,14 @@ class Fass:
     def fell(self, scored: Pair | Summary) -> tuple[str, float, float] | None:
         """The component that fell furthest on the way from its re-seed reference to its floor: name, value, reference.
 
-        The reference is 1, and the floor 0, where there is none. None where nothing fell.
+        The reference is 1, and the floor 0, where there is none. Components without weight do not count. None where
+        nothing fell.
         """
         floor, reseed = self.references[scored.method]
         falls = []
-        for name in COMPONENTS:
+        for name, weight in zip(COMPONENTS, self.provenance["weights"], strict=True):
+            if not weight:
+                continue
             value, top, bottom = (getattr(item, name) for item in (scored, reseed, floor))
             top, bottom = 1.0 if top is None else top, 0.0 if bottom is None else bottom
             if value is not None and value < top:
@@ -228,10 +246,17 @@ class Fass:
 
         Costs forward passes. None where no severity that is tried does, and after the result was pickled.
         """
+        tries = self.tries(label, min_retention=min_retention, min_pairs=min_pairs) or ()
+        enough = [t for t in tries if t.enough(min_retention=min_retention, min_pairs=min_pairs)]
+        return (enough[0].perturbation, enough[0].kept, enough[0].attempted) if enough else None
+
+    def tries(self, label: str, *, min_retention: float, min_pairs: int) -> tuple[Try, ...] | None:
+        """Milder severities that were tried, harshest first; see `milder`. None after the result was pickled."""
         perturbation = next((p for p in self.perturbations if p.label == label), None)
         if perturbation is None or self._milder is None:
             return None
-        return self._milder.enough(perturbation, min_retention=min_retention, min_pairs=min_pairs)
+        known = [Try(p, *self.provenance["kept"][p.label]) for p in self.perturbations]
+        return self._milder.tries(perturbation, known, min_retention=min_retention, min_pairs=min_pairs)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per attempted pair and method, with the fields of `Pair` as columns."""
@@ -247,12 +272,13 @@ class Fass:
             prefix = f"{method}: " if many else ""
             notes += [prefix + note for note in self[method]._notes()]
         for p in self.perturbations:
-            draws = [pair for pair in self.pairs if pair.perturbation == p.label and pair.method == self.methods[0]]
-            if any(pair.draw for pair in draws):
-                held = sum(pair.status in (RETAINED, NO_SIGNAL) for pair in draws)
+            if self.provenance["redraw"] is not None and p.random:
+                held, draws = self.provenance["kept"][p.label]
+                again = ""
+                if any(pair.draw for pair in self.pairs if pair.perturbation == p.label):
+                    again = f"; drawn again, at most {MOST_DRAWS} times an image, for the easier images first"
                 notes.append(
-                    f"{p.label} was drawn again, at most {MOST_DRAWS} times an image: {held} of {len(draws)} draws "
-                    f"kept the prediction ({100 * held / len(draws):.0f} %), those of the easier images first"
+                    f"{p.label}: {held} of {draws} draws kept the prediction ({100 * held / draws:.0f} %){again}"
                 )
         return (*notes, *self.provenance.get("notes", ()))
 
@@ -261,15 +287,23 @@ class Fass:
         floor, reseed = self.references[self.method]
         if all_pairs.fass is not None and floor.fass is not None:
             low = all_pairs.fass if all_pairs.low is None else all_pairs.low
-            if low <= floor.fass:
+            if self.alike:
+                notes.append(
+                    f"the floor is {floor.fass:.2f}: these images, or these maps, are alike, and a score cannot stand "
+                    "above it"
+                )
+            elif low <= floor.fass:
                 notes.append(
                     f"the score ({all_pairs.fass:.3f}) is at its floor ({floor.fass:.3f}): the explanation is no "
                     "closer to itself than to that of another image"
                 )
         if self.only_noise:
+            least = all_pairs.fass if all_pairs.low is None else all_pairs.low
+            agree = least is not None and floor.fass is not None and least > floor.fass + NOISE_MARGIN
             notes.append(
                 f"explained again with another seed, an image scores {reseed.fass:.3f} against itself and another "
-                f"image {floor.fass:.3f}: the maps are sampling noise, and only a shared seed makes pairs agree"
+                f"image {floor.fass:.3f}: the maps are sampling noise"
+                + (", and only a shared seed makes pairs agree" if agree else "")
             )
         if floor.fass is None and floor.note:
             notes.append(f"no floor: {floor.note}")
@@ -277,6 +311,11 @@ class Fass:
             notes.append(f"no re-seed reference: {reseed.note}")
         elif reseed.note:
             notes.append(reseed.note)
+        notes += [
+            f"{part.name}: all {part.retained} pairs are of one image"
+            for part in self.by_perturbation()
+            if part.images == 1 and part.retained > 1
+        ]
         for status, count in ((NO_SIGNAL, all_pairs.no_signal), (ERROR, all_pairs.errors)):
             if count:
                 why = next(pair.reason for pair in self.pairs if pair.status == status)

@@ -129,7 +129,7 @@ class Work:
             else:
                 status = NO_SIGNAL if found.status == MAP_WITHOUT_SIGNAL else ERROR
                 reason = str(found.reason).replace("the first map", "the original's map")
-                reason = reason.replace("the second map", "the perturbed copy's map")
+                reason = reason.replace("the second map", "the perturbed copy's map").removeprefix(f"{status}: ")
         failed = a.image in self.originals.failures
         return Pair(
             image=self.originals.ids[a.image],
