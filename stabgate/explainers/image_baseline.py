@@ -92,10 +92,22 @@ class CustomImages(ImageExplainer):
             extra = {"target": target} if self.takes_target else {}
             with isolated(seed):
                 raw = self.function(image[None].clone(), seed=seed, **extra)
-            one = torch.as_tensor(raw, device=images.device).detach()
+            one = self._as_map(raw, images)
             maps.append(one[0] if one.ndim == 4 and len(one) == 1 else one)
             if maps[-1].ndim != 3:
                 raise ExplainerError(
                     f"{self.name} returned shape {tuple(one.shape)} for one image; expected (channels, height, width)"
                 )
         return torch.stack(maps)
+
+    def _as_map(self, raw: Any, images: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        try:
+            one = torch.as_tensor(raw, device=images.device).detach()
+        except (TypeError, ValueError, RuntimeError):
+            one = None
+        if one is None or one.is_complex():
+            what = type(raw).__name__ if one is None else "complex numbers"
+            raise ExplainerError(f"{self.name} returned {what}; expected real numbers (channels, height, width)")
+        return one

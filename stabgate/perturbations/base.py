@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from stabgate.errors import InputError
 from stabgate.perturbations.checks import check_seeds, validate_images
+from stabgate.seeds import isolated
 
 if TYPE_CHECKING:
     import torch
@@ -31,12 +33,15 @@ class Perturbation:
         family: "geometric" (moves pixels: needs `invert`), "photometric" or "compression".
         severity: how much, in the perturbation's own unit; see each class.
         random: draws numbers, so `apply` needs a seed for each image.
+        draws_globally: may draw from the global generators of torch, NumPy or `random`, and is therefore asked image
+            by image with these seeded; true of what users make, unless they say otherwise.
     """
 
     name: str
     family: Family
     severity: float
     random: bool = False
+    draws_globally = True
 
     @property
     def label(self) -> str:
@@ -68,8 +73,8 @@ class Perturbation:
 
         Args:
             images: (n, channels, height, width) in [0, 1], floating point, 1, 3 or 4 channels.
-            seeds: one integer (0 .. 2**32 - 1) per image, needed if `random` and without effect otherwise. An
-                image's result depends on its own seed only; global generators are neither read nor moved.
+            seeds: one integer (0 .. 2**32 - 1) per image, needed if `random`; 0 where they are left out. An image's
+                result depends on its own seed only; global generators come back as they were.
 
         Returns:
             Perturbed images of the same shape, type and device, in [0, 1], without gradient.
@@ -81,12 +86,20 @@ class Perturbation:
         import torch
 
         images = checked.detach()
+        known = [0] * len(images)
+        if self.random or (self.draws_globally and seeds is not None):
+            known = check_seeds(seeds, len(images), self.label)
         with torch.no_grad():
-            if self.random:
-                result = self.draw(images, check_seeds(seeds, len(images), self.label))
-            else:
-                result = self.transform(images)
-            return self._check_result(result, images)
+            if not self.draws_globally or not len(images):
+                return self._check_result(self._perturb(images, known), images)
+            results = []
+            for i, seed in enumerate(known):
+                with _seeded(images.device, seed):
+                    results.append(self._check_result(self._perturb(images[i : i + 1], [seed]), images[i : i + 1]))
+            return torch.cat(results)
+
+    def _perturb(self, images: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
+        return self.draw(images, seeds) if self.random else self.transform(images)
 
     def invert(self, maps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Bring maps of perturbed images back into the frame of the originals.
@@ -179,6 +192,18 @@ class Perturbation:
             return validate_images(result.to(images))
         except InputError as error:
             raise InputError(f"{self.label} returned what is not images in [0, 1]: {error}") from error
+
+
+@contextmanager
+def _seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Global generators seeded, that of the device among them, and given back as they were."""
+    import torch
+
+    with isolated(seed), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
 
 
 def all_valid(maps: torch.Tensor) -> torch.Tensor:

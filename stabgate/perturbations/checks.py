@@ -66,12 +66,23 @@ def check_seeds(seeds: Any, n: int, label: str) -> list[int]:
     return [int(seed) for seed in seeds]
 
 
-def check_severity(severity: Any, name: str, low: float, high: float, *, unit: str, open_low: bool = False) -> None:
-    """Raise InputError unless severity is a finite number within low..high (above low if `open_low`)."""
+def check_severity(
+    severity: Any,
+    name: str,
+    low: float,
+    high: float,
+    *,
+    unit: str,
+    open_low: bool = False,
+    neutral: float | None = None,
+) -> None:
+    """Raise InputError unless severity is a finite number within low..high (above low if `open_low`), not `neutral`."""
     number = isinstance(severity, int | float | np.integer | np.floating) and not isinstance(severity, bool)
     if not number or not low <= severity <= high or (open_low and severity == low):  # NaN is in no range
         bounds = f"above {low:g} and at most {high:g}" if open_low else f"from {low:g} to {high:g}"
         raise InputError(f"{name}: severity={severity!r}; give {unit}, a number {bounds}")
+    if severity == neutral:
+        raise InputError(f"{name}: severity={severity!r} changes nothing, and every pair would score 1: give another")
 
 
 def _check_type(images: torch.Tensor) -> None:

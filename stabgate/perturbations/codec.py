@@ -31,6 +31,7 @@ class Jpeg(Perturbation):
     severity: float
     name = "jpeg"
     family = "compression"
+    draws_globally = False
 
     def __post_init__(self) -> None:
         whole = isinstance(self.severity, int | np.integer) or (

@@ -33,7 +33,7 @@ class Rotation(Perturbation):
     """Counter-clockwise rotation about the centre ((h - 1) / 2, (w - 1) / 2), filled with black.
 
     Attributes:
-        severity: degrees, -180 to 180; negative is clockwise.
+        severity: degrees, -180 to 180 but not 0; negative is clockwise.
         interpolation: of images, "bilinear" or "nearest"; None leaves it to the protocol (bilinear, and
             nearest for the published one). Maps always come back bilinearly.
     """
@@ -42,9 +42,10 @@ class Rotation(Perturbation):
     interpolation: Interpolation | None = None
     name = "rotation"
     family = "geometric"
+    draws_globally = False
 
     def __post_init__(self) -> None:
-        check_severity(self.severity, self.name, -180.0, 180.0, unit="degrees")
+        check_severity(self.severity, self.name, -180.0, 180.0, unit="degrees", neutral=0.0)
         if self.interpolation not in (None, "bilinear", "nearest"):
             raise InputError(f'rotation: interpolation={self.interpolation!r}; choose "bilinear" or "nearest"')
 
@@ -93,10 +94,13 @@ class Translation(Perturbation):
     severity: float
     name = "translation"
     family = "geometric"
+    draws_globally = False
 
     def __post_init__(self) -> None:
         limit = REFERENCE_WIDTH - 1.0
-        check_severity(self.severity, self.name, -limit, limit, unit=f"pixels at a width of {REFERENCE_WIDTH}")
+        check_severity(
+            self.severity, self.name, -limit, limit, unit=f"pixels at a width of {REFERENCE_WIDTH}", neutral=0.0
+        )
 
     @property
     def label(self) -> str:
@@ -105,7 +109,7 @@ class Translation(Perturbation):
     def shift(self, width: int) -> int:
         """Whole pixels to the right for an image of this width."""
         pixels = round(float(self.severity) * width / REFERENCE_WIDTH)
-        if (pixels == 0 and self.severity != 0) or abs(pixels) >= width:
+        if pixels == 0 or abs(pixels) >= width:
             what = "rounds to no pixel at all" if pixels == 0 else "moves everything out of the image"
             raise InputError(
                 f"{self.label} (at a width of {REFERENCE_WIDTH}) {what} on images {width} pixels wide: "
@@ -139,15 +143,16 @@ class Brightness(Perturbation):
     """Every channel times the severity, clamped to [0, 1].
 
     Attributes:
-        severity: the factor, above 0 and at most 100; 1 changes nothing.
+        severity: the factor, above 0 and at most 100, other than 1.
     """
 
     severity: float
     name = "brightness"
     family = "photometric"
+    draws_globally = False
 
     def __post_init__(self) -> None:
-        check_severity(self.severity, self.name, 0.0, 100.0, unit="a factor", open_low=True)
+        check_severity(self.severity, self.name, 0.0, 100.0, unit="a factor", open_low=True, neutral=1.0)
 
     @property
     def label(self) -> str:
@@ -168,16 +173,17 @@ class GaussianNoise(Perturbation):
     Each image has its own generator, on the CPU: its noise is the same in every batch and on every device.
 
     Attributes:
-        severity: standard deviation on [0, 1], 0 to 10.
+        severity: standard deviation on [0, 1], above 0 and at most 10.
     """
 
     severity: float
     name = "noise"
     family = "photometric"
+    draws_globally = False
     random = True
 
     def __post_init__(self) -> None:
-        check_severity(self.severity, self.name, 0.0, 10.0, unit="a standard deviation")
+        check_severity(self.severity, self.name, 0.0, 10.0, unit="a standard deviation", neutral=0.0)
 
     @property
     def label(self) -> str:

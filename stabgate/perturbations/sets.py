@@ -84,6 +84,8 @@ def sweep(kind: str | type[Perturbation], severities: Iterable[float]) -> tuple[
         make = kind
     else:
         raise InputError(f"kind={kind!r}: give a name ({', '.join(KINDS)}) or a Perturbation class")
+    if not isinstance(severities, Iterable) or isinstance(severities, str):
+        raise InputError(f"severities={severities!r}: give several, as in sweep({make.name!r}, [{severities!r}])")
     values = list(severities)
     if not values:
         raise InputError("severities is empty: give at least one")

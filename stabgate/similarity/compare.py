@@ -112,6 +112,8 @@ def _check_options(protocol: str, reduction: str, top: float, alignment: Alignme
         raise InputError(f'protocol={protocol!r}: choose "aligned" or "published"')
     if reduction not in REDUCTIONS:
         raise InputError(f"reduction={reduction!r}: choose one of {', '.join(map(repr, REDUCTIONS))}")
+    if alignment is not None and (isinstance(alignment, type) or not callable(getattr(alignment, "invert", None))):
+        raise InputError(f"alignment={alignment!r}: give the perturbation that made the images, such as Rotation(15)")
     if isinstance(top, bool) or not 0.0 < top <= 1.0:
         raise InputError(f"top={top!r}: give a fraction of the valid pixels above 0 and at most 1")
     if protocol == "published":

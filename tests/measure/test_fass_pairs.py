@@ -253,6 +253,29 @@ def test_a_plain_object_with_explain_will_do_beside_a_model():
     assert result.to_frame()["fass"].tolist() == pytest.approx(expected.data.tolist(), abs=1e-12)
 
 
+def test_a_perturbation_that_draws_globally_gives_the_same_measurement_twice():
+    own = Perturbation.custom("grain", lambda x: (x + 0.1 * torch.rand(x.shape)).clamp(0, 1), family="photometric")
+    before = torch.random.get_rng_state()
+    whole = sg.measure_fass(Told(flat), photos(3), perturbations=own, references=0).to_frame()
+    alone = sg.measure_fass(Told(flat), photos(3)[1:2], ids=[1], perturbations=own, references=0).to_frame()
+    assert whole["fass"][1] == alone["fass"][0]
+    assert whole["fass"].nunique() == 3
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize(("value", "what"), [(None, "NoneType"), (1j, "complex numbers")])
+def test_maps_that_are_no_real_numbers(value, what):
+    explain = lambda image, seed: None if value is None else image[0] * value  # noqa: E731
+    result = sg.measure_fass(sg.explainers.Custom(explain), photos(2), model=flat, perturbations="noise")
+    assert f"returned {what}; expected real numbers" in result.pairs[0].reason
+
+
+def test_an_alignment_that_is_no_perturbation():
+    for alignment in ("rotation", Rotation):
+        with pytest.raises(InputError, match="give the perturbation that made the images"):
+            compare_maps(photos(1), photos(1), alignment=alignment)
+
+
 def mean_of(images: torch.Tensor) -> torch.Tensor:
     return images.mean(dim=(1, 2, 3))
 
@@ -301,6 +324,7 @@ def test_the_rules_of_invariance(model, rule, kept):
         ({"references": -1}, "references=-1"),
         ({"seed": 1.5}, "seed=1.5"),
         ({"ids": ["a", "a", "b"]}, "'a' twice"),
+        ({"ids": ["a", ["b"], "c"]}, r"ids names \['b'\], a list: give texts or numbers"),
         ({"ids": ["a"]}, "ids has 1 names for 3 images"),
         ({"target": 3}, "3 outputs, numbered from 0"),
         ({"target": "cat"}, "give the number of an output"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import random
 from dataclasses import FrozenInstanceError, dataclass
 
+import numpy as np
 import pytest
 
 import stabgate as sg
@@ -89,10 +91,11 @@ def test_unknown_protocol():
 
 def test_sweeps():
     assert sweep("noise", (0.01, 0.1)) == (GaussianNoise(0.01), GaussianNoise(0.1))
-    assert sweep(Rotation, iter([0, 5])) == (Rotation(0), Rotation(5))
+    assert sweep(Rotation, iter([2, 5])) == (Rotation(2), Rotation(5))
     for given, message in (
         (("rotatoin", (1,)), "did you mean 'rotation'"),
         ((3, (1,)), "give a name"),
+        (("rotation", 5), r"give several, as in sweep\('rotation', \[5\]\)"),
         (("jpeg", ()), "severities is empty"),
         (("jpeg", (40, 40)), r"\[40\] more than once"),
         (("jpeg", (40, 0)), "whole number from 1 to 95"),
@@ -104,10 +107,10 @@ def test_sweeps():
 @pytest.mark.parametrize(
     ("make", "bad"),
     [
-        (Rotation, (181, float("nan"), "15", True, None)),
-        (Translation, (224, -224, float("inf"))),
-        (Brightness, (0, -1, 101)),
-        (GaussianNoise, (-0.1, 11)),
+        (Rotation, (0, 181, float("nan"), "15", True, None)),
+        (Translation, (0, 224, -224, float("inf"))),
+        (Brightness, (0, 1, -1, 101)),
+        (GaussianNoise, (0, -0.1, 11)),
         (Jpeg, (0, 96, 40.5, True, "40", float("nan"))),
     ],
 )
@@ -173,6 +176,22 @@ def test_own_random_class():
     assert torch.equal(Salt().apply(IMAGES, seeds=[1, 2])[1], Salt().apply(IMAGES[1:], seeds=[2])[0])
 
 
+def test_own_kinds_that_draw_from_global_generators_leave_them_alone_and_repeat_themselves():
+    def shake(images):
+        factor = 0.5 + 0.5 * random.random() * float(np.random.rand())
+        return images * factor * torch.rand(images.shape)
+
+    own = Perturbation.custom("shake", shake, family="photometric")
+    before = random.getstate(), np.random.get_state()[1].tolist(), torch.random.get_rng_state()
+    first = own.apply(IMAGES, seeds=[1, 2])
+    assert torch.equal(first[1], own.apply(IMAGES[1:], seeds=[2])[0])
+    assert not torch.equal(first[0], own.apply(IMAGES[:1], seeds=[3])[0])
+    assert torch.equal(own.apply(IMAGES), own.apply(IMAGES))
+    after = random.getstate(), np.random.get_state()[1].tolist(), torch.random.get_rng_state()
+    assert before[:2] == after[:2]
+    assert torch.equal(before[2], after[2])
+
+
 def test_own_function():
     negative = Perturbation.custom("negative", lambda images: 1 - images, family="photometric")
     assert torch.equal(negative.apply(IMAGES), 1 - IMAGES)
@@ -190,7 +209,7 @@ def test_own_function():
     random = Perturbation.custom(
         "shift", lambda images, seeds: images * 0.5 + 0.01 * seeds[0], family="photometric", random=True
     )
-    assert torch.equal(random.apply(IMAGES, seeds=[2, 3]), IMAGES * 0.5 + 0.02)
+    assert torch.equal(random.apply(IMAGES, seeds=[2, 3])[0], IMAGES[0] * 0.5 + 0.02)
     masked = Perturbation.custom("m", lambda x: x, family="geometric", inverse=lambda maps: (maps, maps[0, 0] > 0.5))
     assert torch.equal(masked.invert(IMAGES)[1], IMAGES[0, 0] > 0.5)
 
@@ -202,7 +221,7 @@ def test_own_function():
         (lambda images: images * float("nan"), "NaN"),
         (
             lambda images: images[:, :, 1:],
-            r"returned \(2, 3, 15, 20\); it must return a tensor \(2, 3, 16, 20\)",
+            r"returned \(1, 3, 15, 20\); it must return a tensor \(1, 3, 16, 20\)",
         ),
         (lambda images: None, "returned NoneType"),
         (lambda images: images.to(torch.float64), None),  # another type is converted back

@@ -227,6 +227,9 @@ def _check_ids(ids: Sequence[Hashable] | None, n: int) -> tuple[Hashable, ...]:
     names = tuple(ids)
     if len(names) != n:
         raise InputError(f"ids has {len(names)} names for {n} images")
+    strange = next((name for name in names if not isinstance(name, Hashable)), None)
+    if strange is not None:
+        raise InputError(f"ids names {strange!r}, a {type(strange).__name__}: give texts or numbers")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"ids names {twice!r} twice: the pairs of an image must be known as its own")

@@ -252,6 +252,4 @@ def perturbed(
 ) -> torch.Tensor:
     """Perturbed copies of (image, draw) on the device; the same ones whenever they are asked for."""
     images = originals.images[[i for i, _ in which]].to(device)
-    if not perturbation.random:
-        return perturbation.apply(images)
     return perturbation.apply(images, seeds=[draws.of_perturbation(i, perturbation, draw) for i, draw in which])
