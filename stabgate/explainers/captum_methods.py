@@ -5,8 +5,9 @@ Nothing here knows about tables, so that explainers of images can stand on it as
 
 from __future__ import annotations
 
+import difflib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -86,6 +87,19 @@ METHODS: dict[str, Method] = {
 SURROGATES = {"ridge": "SkLearnRidge", "lasso": "SkLearnLasso", "linear": "SkLearnLinearRegression"}
 
 
+def _meant(method: Any, methods: Iterable[str]) -> str:
+    """What an unknown method may be another spelling of."""
+    letters = "".join(c for c in str(method).lower() if c.isalnum())
+    if letters in {kind.replace("_", "") for kind in TUNNELS}:
+        kind = next(kind for kind in TUNNELS if kind.replace("_", "") == letters)
+        return f'that is method="saliency" with noise_tunnel="{kind}"; '
+    known = {name.replace("-", ""): name for name in methods} | {
+        "".join(w[0] for w in n.split("-")): n for n in methods
+    }
+    near = difflib.get_close_matches(letters, [n for n in known if len(n) > 1], 1, 0.7)
+    return f"did you mean {known[near[0]]!r}? " if near else ""
+
+
 def checked_options(method: str, options: Mapping[str, Any], methods: Mapping[str, Method] = METHODS) -> dict[str, Any]:
     """All parameters of one of `methods`, defaults filled in.
 
@@ -93,7 +107,8 @@ def checked_options(method: str, options: Mapping[str, Any], methods: Mapping[st
         InputError: an unknown method, a parameter that it does not have, or an unknown surrogate or distance.
     """
     if method not in methods:
-        raise InputError(f"method={method!r} is none of Captum's here; choose one of {', '.join(methods)}")
+        hint = _meant(method, methods)
+        raise InputError(f"method={method!r} is none of Captum's here; {hint}choose one of {', '.join(methods)}")
     known = methods[method].options
     for name in options:
         if name not in known:

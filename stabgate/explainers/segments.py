@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stabgate.errors import ExplainerError, InputError
+from stabgate.errors import InputError
 from stabgate.explainers.base import require
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def superpixels(images: torch.Tensor, segmentation: Segmentation) -> torch.Tenso
         images: (n, channels, height, width) in [0, 1]; of four channels the first three are looked at.
 
     Raises:
-        ExplainerError: the segmentation returned something else than integer labels (height, width).
+        InputError: the segmentation returned something else than integer labels (height, width).
         MissingDependencyError: "auto" without scikit-image.
     """
     import torch
@@ -80,7 +80,7 @@ def labels_of(image: NDArray[np.float64], segmentation: Segmentation) -> NDArray
     """Labels of one image (height, width, 3)."""
     found = _automatic(image) if isinstance(segmentation, str) else np.asarray(segmentation(image))
     if found.shape != image.shape[:2] or found.dtype.kind not in "iu":
-        raise ExplainerError(
+        raise InputError(
             f"the segmentation returned {found.dtype} of shape {found.shape} for an image of "
             f"{image.shape[0]} x {image.shape[1]}; expected integer labels (height, width)"
         )

@@ -162,7 +162,7 @@ def test_segments_of_photos(shared):
 
 def test_segmentations_that_are_none():
     for labels in (np.zeros((4, 4), int), np.zeros((16, 16))):
-        with pytest.raises(ExplainerError, match="expected integer labels"):
+        with pytest.raises(InputError, match="expected integer labels"):
             LimeImage(resnet(), segmentation=lambda _, labels=labels: labels).explain(IMAGES, seed=0)
     for ask, message in (
         ({"num_samples": 1}, "num_samples=1"),

@@ -148,6 +148,32 @@ def test_one_culprit_loses_only_itself():
     assert any("1 of 9 pairs: error (original: ExplainerError" in note for note in result.notes())
 
 
+def test_what_the_user_must_put_right_is_said_before_anything_else():
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3072, 3)).eval()
+    with pytest.raises(InputError, match="no layer for Grad-CAM could be found"):
+        sg.measure_fass(sg.explainers.GradCam(network), photos(3), perturbations=[Brightness(0.99)])
+    lime = sg.explainers.LimeImage(flat, num_samples=10, segmentation=lambda image: np.zeros((2, 2), int))
+    with pytest.raises(InputError, match="the segmentation returned int64 of shape"):
+        sg.measure_fass(lime, photos(3), perturbations="noise")
+    table = sg.explainers.Lime(lambda X: X, background=np.zeros((5, 3)))
+    with pytest.raises(InputError, match="is Lime, which explains the rows of tables, not images"):
+        sg.measure_fass(table, photos(3), model=flat)
+
+
+@pytest.mark.parametrize(
+    ("method", "hint"),
+    [
+        ("smoothgrad", 'method="saliency" with noise_tunnel="smoothgrad"'),
+        ("IG", "did you mean 'integrated-gradients'"),
+        ("IntegratedGradients", "did you mean 'integrated-gradients'"),
+        ("GradientShap", "did you mean 'gradient-shap'"),
+    ],
+)
+def test_spellings_of_captums_methods(method, hint):
+    with pytest.raises(InputError, match=hint):
+        sg.explainers.Captum(small_network(), method=method)
+
+
 def test_a_copy_that_cannot_be_explained_is_an_error_of_its_own():
     images = photos(4)
     dark = 0.5 * images[3].mean()

@@ -78,12 +78,17 @@ class Method:
         targets: Sequence[int],
         seeds: Sequence[int],
         segments: Callable[[list[int]], Segments | None],
+        first: bool = False,
     ) -> tuple[dict[int, torch.Tensor], dict[int, str]]:
         """Maps ``(c', h, w)`` by position, and why there is none at the others.
 
         Args:
             segments: those of some positions, or None where the method has none; a failure of theirs is a failure
                 of that image.
+            first: nothing was explained yet, and an InputError of the first image is the user's to put right.
+
+        Raises:
+            InputError: see `first`.
         """
 
         def call(some: list[int]) -> Sequence[torch.Tensor]:
@@ -96,7 +101,7 @@ class Method:
                 )
             )
 
-        return each(call, range(len(images)))
+        return each(call, range(len(images)), first=InputError if first else ())
 
     def passes(self) -> tuple[int, int]:
         """Images sent forward and backward for maps so far; zeros where the explainer does not count."""
@@ -122,6 +127,7 @@ def as_methods(explainer: Any, *, as_array: bool, device: Any) -> tuple[Method, 
     Raises:
         InputError: none, or something that explains no images.
     """
+    from stabgate.explainers.base import TableExplainer
     from stabgate.explainers.images import ImageExplainer, as_image_explainer
 
     if isinstance(explainer, Mapping):
@@ -132,6 +138,11 @@ def as_methods(explainer: Any, *, as_array: bool, device: Any) -> tuple[Method, 
         named = {str(getattr(explainer, "name", type(explainer).__name__)): explainer}
     methods = []
     for name, item in named.items():
+        if isinstance(item, TableExplainer) and not callable(getattr(item, "for_images", None)):
+            raise InputError(
+                f"{name!r} is {type(item).__name__}, which explains the rows of tables, not images; take Captum, "
+                "GradCam, LimeImage, Random or Custom"
+            )
         plain = not isinstance(item, ImageExplainer) and not callable(getattr(item, "for_images", None))
         if plain and callable(getattr(item, "explain", None)) and not isinstance(item, type):
             methods.append(Method(name, item, batched=False, as_array=as_array))

@@ -118,8 +118,13 @@ class Draws:
         return row_seed(self._seed, draw, ("explanation", perturbation.label, self._ids[image]))
 
 
-def each(call: Callable[[list[int]], Sequence[Any]], items: Sequence[int]) -> tuple[dict[int, Any], dict[int, str]]:
+def each(
+    call: Callable[[list[int]], Sequence[Any]], items: Sequence[int], *, first: type[Exception] | tuple[()] = ()
+) -> tuple[dict[int, Any], dict[int, str]]:
     """`call` on all items at once, and one by one if that raises, so that one culprit loses only itself.
+
+    Args:
+        first: exceptions that are raised if they are what the first item alone gives.
 
     Returns:
         What `call` returned for each item, and the reason for each item on which it raised.
@@ -135,9 +140,11 @@ def each(call: Callable[[list[int]], Sequence[Any]], items: Sequence[int]) -> tu
         raise
     except Exception as error:
         if len(items) == 1:
+            if isinstance(error, first):
+                raise
             return {}, {items[0]: reason_of(error)}
-        for item in items:
-            found, failed = each(call, [item])
+        for i, item in enumerate(items):
+            found, failed = each(call, [item], first=() if i else first)
             results |= found
             reasons |= failed
     return results, reasons

@@ -102,7 +102,7 @@ class Work:
         firsts = {}
         for method in self.methods:
             before = method.passes()
-            firsts[method.name] = found = self._originals(method, images, run=0)
+            firsts[method.name] = found = self._originals(method, images, run=0, first=method.name not in self.costs)
             self._count(method, before, maps=len(images))
             keep = self.sampled.setdefault(method.name, {})
             keep |= {i: value for i, value in found.maps.items() if i in self.sample}
@@ -159,8 +159,8 @@ class Work:
         self._count(method, before, reference_maps=len(missing) + again)
         return floor_of(maps, self.comparing), reseed
 
-    def _originals(self, method: Method, images: list[int], *, run: int) -> Explained:
-        """Explain originals with the seeds of a run, each with its own segments."""
+    def _originals(self, method: Method, images: list[int], *, run: int, first: bool = False) -> Explained:
+        """Explain originals with the seeds of a run, each with its own segments; `first` as for `maps_each`."""
         batch = self.originals.images[images].to(self.device)
         seeds = [self.draws.of_original(i, run) for i in images]
         segments: dict[int, torch.Tensor] = {}
@@ -173,7 +173,7 @@ class Work:
             return found, None
 
         targets = [int(self.originals.targets[i]) for i in images]
-        maps, reasons = method.maps_each(batch, targets=targets, seeds=seeds, segments=cut)
+        maps, reasons = method.maps_each(batch, targets=targets, seeds=seeds, segments=cut, first=first)
         return Explained(
             {images[j]: value for j, value in maps.items()}, {images[j]: why for j, why in reasons.items()}, segments
         )
