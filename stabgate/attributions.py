@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,7 @@ class Attributions:
             elif j not in inside:
                 columns.append(self.values[:, :, j])
                 names.append(feature)
-        record = {**self.provenance, "groups": {name: list(members) for name, members in groups.items()}}
+        record = {**self.provenance, "groups": {name: list(map(str, members)) for name, members in groups.items()}}
         return replace(self, values=np.stack(columns, axis=2), features=tuple(names), provenance=record)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -177,10 +177,15 @@ def group_positions(features: Sequence[str], groups: Mapping[str, Sequence[str]]
     """
     positions: dict[str, list[int]] = {}
     owner: dict[str, str] = {}
-    for group, members in groups.items():
-        if isinstance(members, str) or not members:
-            raise InputError(f"group {group!r} must be a list of at least one feature, not {members!r}")
-        for member in map(str, members):
+    if not isinstance(groups, Mapping):
+        raise InputError(
+            f"groups is {type(groups).__name__}; give lists of features by name: {{'age': ['age_1', 'age_2']}}"
+        )
+    for group, given in groups.items():
+        members = [] if isinstance(given, str) or not isinstance(given, Iterable) else list(map(str, given))
+        if not members:
+            raise InputError(f"group {group!r} must be a list of at least one feature, not {given!r}")
+        for member in members:
             if member not in features:
                 near = difflib.get_close_matches(member, features, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""

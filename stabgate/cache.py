@@ -40,7 +40,7 @@ class Cache:
         """What is stored under `key`, ``(runs, features)``; None where there is nothing usable."""
         path = self._path(key)
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 values = archive["values"]
             if values.ndim != 2 or values.shape[1] != features or not np.isfinite(values).all():
                 raise ValueError(f"it holds {values.dtype} of shape {values.shape}")
@@ -65,7 +65,9 @@ class Cache:
                 np.savez_compressed(file, values=values)
             partial.replace(path)
         except OSError as error:
-            warnings.warn(f"cache entry {path} could not be written ({error})", CacheWarning, stacklevel=2)
+            reason = error.strerror or error
+            # The same words for every entry, so that Python shows them once.
+            warnings.warn(f"the cache {self.folder} could not be written ({reason})", CacheWarning, stacklevel=2)
         finally:
             if partial.exists():
                 partial.unlink(missing_ok=True)

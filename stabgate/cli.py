@@ -62,3 +62,7 @@ def _cache_clear(options: argparse.Namespace) -> int:  # noqa: ARG001
         return 0
     print(f"{cache.folder}: dropped {cache.clear()} entries")
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

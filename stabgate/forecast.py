@@ -26,7 +26,7 @@ class CostEstimate:
     """An extrapolation from two runs on one row; rows that are harder to explain cost more.
 
     Attributes:
-        rows: model rows to be evaluated, at most (runs of one row come to share more and more of them).
+        rows: model rows to be evaluated, about (runs of one row may come to share more of them).
         seconds: with `workers` processes, from the first check to the last run.
         fixed_seconds: the part of them that the first call takes once, whatever the number of rows and runs:
             imports, building the explainer, the background.
@@ -51,7 +51,7 @@ class CostEstimate:
         shared = "" if self.workers == 1 else f" in {self.workers} processes"
         advice = f"; cheaper: {'; '.join(self.advice)}" if self.advice else ""
         return (
-            f"{self.explanations:,} explanations take about {duration(self.seconds)}{shared} and at most {self.rows:,} "
+            f"{self.explanations:,} explanations take about {duration(self.seconds)}{shared} and about {self.rows:,} "
             f"model rows ({duration(self.fixed_seconds)} are a fixed cost of the first call){advice}"
         )
 

@@ -88,6 +88,8 @@ def collect(
     """
     check_count("runs", runs, least=2, why="one run has no distribution")
     check_count("seed", seed, least=0)
+    if not isinstance(cache, bool):
+        raise InputError(f"cache={cache!r}; it must be True or False")
     workers = None if n_jobs is None and _may_spread() else worker_count(n_jobs)
     explainer = as_explainer(explainer)
     started = time.perf_counter()

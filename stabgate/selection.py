@@ -32,7 +32,10 @@ def choose_rows(data: Any, rows: Any, *, seed: int) -> tuple[Any, tuple[Hashable
         order = sorted(range(len(ids)), key=lambda i: (row_seed(seed, 0, ids[i]), i))
         positions = sorted(order[: int(rows)])
     elif callable(rows):
-        mask = np.asarray(rows(data)).ravel()
+        try:
+            mask = np.asarray(rows(data)).ravel()
+        except Exception as error:
+            raise InputError(f"the function given as rows raised {type(error).__name__}: {error}") from error
         if mask.dtype != bool or len(mask) != len(ids):
             raise InputError(
                 f"the function given as rows returned {mask.dtype} of shape {mask.shape}; expected {len(ids)} booleans"
@@ -43,7 +46,7 @@ def choose_rows(data: Any, rows: Any, *, seed: int) -> tuple[Any, tuple[Hashable
     elif isinstance(rows, Iterable):
         where = {row: i for i, row in enumerate(ids)}
         wanted = [row.item() if isinstance(row, np.generic) else row for row in rows]
-        if {type(row) for row in wanted} == {bool} and not set(wanted) <= set(where):
+        if any(type(row) is bool for row in wanted):
             raise InputError(
                 "rows is a mask of booleans; give a function that makes it of X: rows=lambda X: X[...] > 0"
             )

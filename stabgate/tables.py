@@ -192,6 +192,8 @@ def as_rows(data: Any, *, what: str = "X") -> Any:
     if _is_series(data):
         data = data.to_frame().T.infer_objects()
     elif not is_frame(data) and not _is_sparse(data):
+        if np.ma.is_masked(data):
+            data = data.astype(object if data.dtype == object else np.float64).filled(np.nan)
         try:
             data = np.asarray(data)
         except ValueError as error:

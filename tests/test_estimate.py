@@ -82,7 +82,7 @@ def test_a_large_estimate_comes_with_advice_and_is_warned_of_once(clock, monkeyp
     estimate = sg.estimate_cost(Slow(clock, same_rows=True), X, runs=200)
     assert estimate.large
     assert estimate.advice == ("a smaller nsamples", "n_jobs=4", RUNS)
-    assert "800 explanations take about 14 min and at most 38 model rows (31 s are a fixed cost" in str(estimate)
+    assert "800 explanations take about 14 min and about 38 model rows (31 s are a fixed cost" in str(estimate)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         collect(Slow(clock, same_rows=True), X, runs=200, n_jobs=1)

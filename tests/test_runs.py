@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -99,6 +100,34 @@ def test_isolated_blocks_of_two_threads_do_not_mix():
             np.testing.assert_array_equal(array, expected[seed])
 
 
+def test_what_another_thread_draws_disturbs_nothing_and_is_not_disturbed():
+    """The other thread's stream is compared with a generator of its own that started where it started."""
+    expected = collect(sg.explainers.Custom(draw), X, runs=30).values
+    random.seed(5)
+    np.random.seed(6)
+    own, own_python = np.random.RandomState(6), random.Random(5)
+    drawn, drawn_python, stop = [], [], threading.Event()
+
+    def hammer():
+        while not stop.is_set():
+            drawn.append(np.random.random())
+            drawn_python.append(random.random())
+            time.sleep(1e-4)
+
+    thread = threading.Thread(target=hammer)
+    thread.start()
+    try:
+        for _ in range(5):
+            np.testing.assert_array_equal(collect(sg.explainers.Custom(draw), X, runs=30).values, expected)
+    finally:
+        stop.set()
+        thread.join()
+    np.testing.assert_array_equal(drawn, own.random_sample(len(drawn)))
+    assert drawn_python == [own_python.random() for _ in drawn_python]
+    assert np.random.random() == own.random_sample()
+    assert random.random() == own_python.random()
+
+
 def test_seeds_do_not_depend_on_the_integer_type_of_an_id_and_tell_text_from_numbers():
     assert row_seed(0, 1, 7) == row_seed(0, 1, np.int64(7)) == row_seed(0, 1, np.uint8(7))
     assert row_seed(0, 1, 7) != row_seed(0, 1, "7")
@@ -127,6 +156,8 @@ def test_a_row_that_raises_is_not_measured_and_says_in_which_run_and_why():
         (np.ones(4), r"returned shape (4,) for one row of 3 features"),
         (np.ones((2, 3)), r"returned shape (2, 3) for one row of 3 features"),
         ("text", "ValueError"),
+        (np.ones(3) * 1j, "returned complex numbers"),
+        (np.array([1e305, 0, 0]), "returned 1e+305 for feature 'x0'"),
     ],
 )
 def test_what_is_no_attribution_counts_as_not_measured(returned, reason):
@@ -203,6 +234,11 @@ def test_a_model_that_varies_between_identical_calls_is_refused():
         ({"runs": True}, "runs=True"),
         ({"seed": -1}, "seed=-1"),
         ({"n_jobs": 0}, "n_jobs=0"),
+        ({"cache": "yes"}, "cache='yes'; it must be True or False"),
+        ({"rows": np.array([True, False])}, "rows is a mask of booleans; give a function"),
+        ({"rows": lambda X: X["nope"]}, "the function given as rows raised IndexError"),
+        ({"groups": ["x0"]}, "groups is list; give lists of features by name"),
+        ({"groups": {"a": 5}}, "group 'a' must be a list of at least one feature, not 5"),
         ({"X": X[:0]}, "X has no rows"),
         ({"X": X[:, :0]}, "X has no columns"),
         ({"X": X[0]}, "X has 1 dimension"),

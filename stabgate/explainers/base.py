@@ -22,6 +22,8 @@ from stabgate.models import Model, Predictor
 from stabgate.seeds import isolated
 from stabgate.tables import Table, row_ids
 
+LARGEST = 1e300  # attributions beyond this cannot be squared, and say nothing
+
 
 @runtime_checkable
 class Explainer(Protocol):
@@ -152,7 +154,8 @@ class TableExplainer(ABC):
         """
         try:
             with isolated(seed) if self.draws_globally else nullcontext():
-                values = np.asarray(self.explain_encoded(rows, i, seed), dtype=np.float64)
+                values = np.asarray(self.explain_encoded(rows, i, seed))
+                values = values if np.iscomplexobj(values) else values.astype(np.float64)
         except StabgateError:
             raise
         except Exception as error:
@@ -224,10 +227,12 @@ def checked_attribution(values: NDArray[Any], features: Sequence[str], name: str
     Raises:
         ExplainerError: another shape, NaN or an infinite value, named by feature.
     """
+    if np.iscomplexobj(values):
+        raise ExplainerError(f"{name} returned complex numbers")
     values = np.asarray(values, dtype=np.float64)
     if values.shape != (len(features),):
         raise ExplainerError(f"{name} returned shape {values.shape} for one row of {len(features)} features")
-    bad = np.flatnonzero(~np.isfinite(values))
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
     if bad.size:
         raise ExplainerError(f"{name} returned {values[bad[0]]} for feature {features[bad[0]]!r}")
     return values

@@ -146,18 +146,19 @@ def compare_methods(results: Mapping[str, KStability]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    if not results:
-        raise InputError("compare_methods needs at least one result")
+    if not isinstance(results, Mapping) or not results:
+        raise InputError('compare_methods needs results by name: {"lime": result, "shap": other}')
     names = list(results)
     first = results[names[0]]
     for name, result in results.items():
         for what, mine, others in (
             ("rows", result.instances, first.instances),
+            ("features", result.features, first.features),
             ("runs", result.runs, first.runs),
             *((what, mine, asdict(first.settings)[what]) for what, mine in asdict(result.settings).items()),
         ):
             if mine != others:
-                shown = "" if what == "rows" else f" ({others!r} and {mine!r})"
+                shown = "" if what in ("rows", "features") else f" ({others!r} and {mine!r})"
                 raise InputError(f"{names[0]!r} and {name!r} differ in {what}{shown}: their k are not comparable")
     both = np.logical_and.reduce([result.measured for result in results.values()])
     if not both.any():

@@ -177,6 +177,19 @@ def test_methods_are_compared_as_in_the_paper():
         sg.compare_methods({"a": sg.measure_k_stability(steady, X, runs=20), "b": other})
 
 
+def test_results_over_other_features_are_not_compared():
+    frame = pd.DataFrame(np.zeros((2, 4)), columns=list("abcd"))
+    explainer = gaussian([4, 3, 2, 1], [0.01] * 4)
+    results = {
+        "plain": sg.measure_k_stability(explainer, frame, runs=5),
+        "grouped": sg.measure_k_stability(explainer, frame, runs=5, groups={"g": frame.columns[:2]}),
+    }
+    with pytest.raises(sg.InputError, match="'plain' and 'grouped' differ in features"):
+        sg.compare_methods(results)
+    with pytest.raises(sg.InputError, match="results by name"):
+        sg.compare_methods([results["plain"]])
+
+
 def test_groups_are_ranked_as_one_feature():
     frame = pd.DataFrame(np.zeros((2, 4)), columns=["age_y", "sex", "age_o", "x"])
     explainer = gaussian([1.5, 2, 1.6, 0.5], [0.01] * 4)

@@ -166,6 +166,14 @@ def test_a_wrong_marker_setting_fails_and_names_the_nearest(gates):
     assert "unknown setting of the stabgate marker treshold; did you mean threshold?" in result.stdout.str()
 
 
+def test_the_replay_command_has_what_came_from_outside_and_nothing_else(gates):
+    part = FAILING.replace("share=0.9,", "share=0.9, runs=10,")
+    part = part.replace("    def test", "    @pytest.mark.stabgate(runs=20)\n    def test")
+    result = gates(part).runpytest("--stabgate-seed=3", "--stabgate-threshold=0.95")
+    replay = next(line for line in result.outlines if "replay:" in line)
+    assert replay.endswith("pytest test_gates.py::test_shaky --stabgate-seed=3 --stabgate-threshold=0.95")
+
+
 def test_the_header_names_version_and_settings(gates):
     result = gates(PASSING).runpytest("--stabgate-runs=20")
     assert re.search(r"^stabgate: \d\S*, runs=20, seed=0, threshold=0\.9$", result.stdout.str(), re.M)
