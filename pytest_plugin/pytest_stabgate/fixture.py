@@ -29,6 +29,7 @@ class Gate:
 
     Attributes:
         used: True once the test has measured something through it.
+        unjudged: results in which nothing was measured, and why, until an assertion judges them.
     """
 
     def __init__(self, request: pytest.FixtureRequest, settings: Mapping[str, Any]) -> None:
@@ -42,15 +43,19 @@ class Gate:
             self._settings |= {n: parse(n, v, f"stabgate marker: {n}") for n, v in marker.kwargs.items()}
         self._gates = 0
         self.used = False
+        self.unjudged: list[tuple[KStability | Fass, str]] = []
 
     def measure_k_stability(self, explainer: Any, X: Any, **measuring: Any) -> KStability:
         """`stabgate.measure_k_stability` with the run's settings."""
         __tracebackhide__ = True
         self.used = True
         try:
-            return measure_k_stability(explainer, X, **{**self._settings, **measuring})
+            result = measure_k_stability(explainer, X, **{**self._settings, **measuring})
         except StabgateError as error:
             raise self._shortened(error) from self._cause(error)
+        if not result.measured.any():
+            self.unjudged.append((result, "no row could be explained"))
+        return result
 
     def assert_min_k_stability(
         self,
@@ -71,6 +76,7 @@ class Gate:
         self.used = True
         self._gates += 1
         label = name or self._label()
+        self._judged(result_or_explainer)
         if isinstance(result_or_explainer, KStability):
             self._warn_of_settings(label, result_or_explainer)
         else:
@@ -101,9 +107,13 @@ class Gate:
         __tracebackhide__ = True
         self.used = True
         try:
-            return measure_fass(explainer, images, **{**self._seed, **measuring})
+            result = measure_fass(explainer, images, **{**self._seed, **measuring})
         except StabgateError as error:
             raise self._shortened(error) from self._cause(error)
+        if all(pair.fass is None for pair in result.pairs):
+            first = result.pairs[0]
+            self.unjudged.append((result, f"no pair has a score; the first: {first.status} ({first.reason})"))
+        return result
 
     def assert_min_fass(
         self, result_or_explainer: Any, images: Any = None, *, score: float, name: str | None = None, **options: Any
@@ -112,6 +122,7 @@ class Gate:
         __tracebackhide__ = True
         self.used = True
         self._gates += 1
+        self._judged(result_or_explainer)
         if not isinstance(result_or_explainer, Fass):
             options = {**self._seed, **options}
         label = name or self._label()
@@ -145,6 +156,16 @@ class Gate:
                     ),
                     stacklevel=3,
                 )
+
+    def _judged(self, given: Any) -> None:
+        """A result of one method out of several has their pairs."""
+
+        def same(result: KStability | Fass) -> bool:
+            if isinstance(result, Fass) and isinstance(given, Fass):
+                return any(pair is given.pairs[0] for pair in result.pairs)
+            return result is given
+
+        self.unjudged = [entry for entry in self.unjudged if not same(entry[0])]
 
     def _label(self) -> str:
         name = str(self._request.node.name)

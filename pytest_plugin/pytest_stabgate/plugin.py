@@ -62,8 +62,13 @@ def stabgate(request: pytest.FixtureRequest) -> Iterator[Gate]:
 
     gate = Gate(request, settings(request.config))
     yield gate
-    if not gate.used and request.node.stash.get(PASSED, False):
+    if not request.node.stash.get(PASSED, False):
+        return
+    if not gate.used:
         pytest.fail("the test passed without measuring anything through its stabgate fixture", pytrace=False)
+    if gate.unjudged:
+        why = "; ".join(reason for _, reason in gate.unjudged)
+        pytest.fail(f"the test passed with a result in which nothing was measured: {why}", pytrace=False)
 
 
 def settings(config: pytest.Config) -> dict[str, Any]:

@@ -169,6 +169,32 @@ def test_what_cannot_be_measured_fails_and_stands_in_the_table(gates):
     assert {row[-1] for row in rows} == {"NOT MEASURED"}
 
 
+def test_a_result_in_which_nothing_was_measured_does_not_pass_unjudged(gates):
+    part = """
+    import numpy as np
+    import stabgate as sg
+    from stabgate.errors import StabilityError
+
+    def test_unjudged(stabgate):
+        assert stabgate.measure_fass(Fails(model), photos(2), perturbations="noise").score is None
+
+    def test_judged(stabgate):
+        result = stabgate.measure_fass({"a": Fails(model)}, photos(2), perturbations="noise")
+        with pytest.raises(StabilityError):
+            stabgate.assert_min_fass(result["a"], score=0.1)
+
+    def test_rows(stabgate):
+        def explain(X, seed):
+            raise RuntimeError("no licence")
+        stabgate.measure_k_stability(sg.explainers.Custom(explain), np.zeros((4, 3)), runs=2)
+    """
+    result = gates(part).runpytest()
+    result.assert_outcomes(passed=3, errors=2)
+    text = result.stdout.str()
+    assert "nothing was measured: no pair has a score; the first: error (original: ExplainerError: fails" in text
+    assert "nothing was measured: no row could be explained" in text
+
+
 def test_user_properties_are_plain_text_in_junit(gates):
     pytester = gates(FAILING)
     pytester.runpytest("--junitxml=out.xml")
