@@ -25,6 +25,10 @@ NOISE_MARGIN = 0.02  # a re-seed reference no further above the floor is noise: 
 class FassCost:
     """What a measurement cost. Passes are counted in images and do not depend on the machine; seconds do.
 
+    Not among the passes: those spent once per network on finding out how to work (which batch is quickest on a CPU,
+    which layer Grad-CAM looks at, whether guided backpropagation reaches every activation), and those of `Fass.milder`,
+    which a gate that was not measured asks for.
+
     Attributes:
         predictions: images predicted: originals and perturbed copies, once for all methods together.
         maps: maps computed for pairs: originals once per method, copies only where the prediction held.
