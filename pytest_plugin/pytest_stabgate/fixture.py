@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -35,11 +35,13 @@ class Gate:
     def __init__(self, request: pytest.FixtureRequest, settings: Mapping[str, Any]) -> None:
         self._request = request
         self._settings = dict(settings)
+        self._written: frozenset[str] = frozenset()
         marker = request.node.get_closest_marker("stabgate")
         if marker is not None:
             if marker.args:
                 raise pytest.UsageError("the stabgate marker takes settings by name: @pytest.mark.stabgate(runs=20)")
             refuse_unknown(marker.kwargs, "setting of the stabgate marker")
+            self._written = frozenset(marker.kwargs)
             self._settings |= {n: parse(n, v, f"stabgate marker: {n}") for n, v in marker.kwargs.items()}
         self._gates = 0
         self.used = False
@@ -77,6 +79,7 @@ class Gate:
         self._gates += 1
         label = name or self._label()
         self._judged(result_or_explainer)
+        written = tuple(measuring)
         if isinstance(result_or_explainer, KStability):
             self._warn_of_settings(label, result_or_explainer)
         else:
@@ -89,7 +92,7 @@ class Gate:
                 share=share,
                 require=require,
                 name=label,
-                replay=self._replay(),
+                replay=self._replay(written),
                 **measuring,
             )
         except StabilityError as error:
@@ -123,12 +126,13 @@ class Gate:
         self.used = True
         self._gates += 1
         self._judged(result_or_explainer)
+        written = tuple(options)
         if not isinstance(result_or_explainer, Fass):
             options = {**self._seed, **options}
         label = name or self._label()
         try:
             verdict = assert_min_fass(
-                result_or_explainer, images, score=score, name=label, replay=self._replay(), **options
+                result_or_explainer, images, score=score, name=label, replay=self._replay(written), **options
             )
         except StabilityError as error:
             self._note_fass(fass_rows(error.verdict), error.verdict.outcome)
@@ -179,8 +183,10 @@ class Gate:
         record = json.dumps({"outcome": outcome, "fass": [list(row) for row in rows]})
         self._request.node.user_properties.append((PROPERTY, record))
 
-    def _replay(self) -> str:
-        flags = [f"--stabgate-{n}={v}" for n, v in self._settings.items() if v != DEFAULTS[n]]
+    def _replay(self, written: Iterable[str]) -> str:
+        # What the test or its marker says needs no flag, and a flag would not reach it.
+        given = {n: v for n, v in self._settings.items() if v != DEFAULTS[n] and n not in {*self._written, *written}}
+        flags = [f"--stabgate-{n}={v}" for n, v in given.items()]
         return shlex.join(["pytest", self._request.node.nodeid, *flags])
 
     def _shortened(self, error: StabgateError) -> StabgateError:
