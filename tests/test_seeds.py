@@ -55,11 +55,11 @@ def draws():
 
 
 @pytest.mark.parametrize("with_torch", [False, True])
-def test_isolated_seeds_and_gives_back(with_torch):
+def test_isolated_seeds_and_gives_back(with_torch, monkeypatch):
     if with_torch:
         pytest.importorskip("torch")
-    elif "torch" in sys.modules:
-        pytest.skip("torch is loaded already")
+    else:
+        monkeypatch.delitem(sys.modules, "torch", raising=False)
     random.seed(1)
     np.random.seed(1)
     if with_torch:
