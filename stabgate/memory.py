@@ -16,21 +16,28 @@ Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
 
 ROWS_KEPT = 2_000_000  # above this many rows new ones are still answered, but no longer kept
-WORTH = 2.0  # the model must cost this many times a look-up per row
+# The model must cost this many times a look-up per row. Below one, since rows repeat often where it matters, and so
+# that the decision, and with it the count of rows, is not a matter of luck for common models.
+WORTH = 0.5
+ENOUGH = 200  # new rows in a call from which its time says something about one row
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 class RowMemory:
-    """Outputs of the rows seen so far, found by a 128-bit hash of the row's bytes."""
+    """Outputs of the rows seen so far, found by a 128-bit hash of the row's bytes.
 
-    def __init__(self) -> None:
+    Args:
+        worth: whether looking rows up pays; None measures it at the first call.
+    """
+
+    def __init__(self, worth: bool | None = None) -> None:
         self._keys = np.empty((0, 2), dtype=np.uint64)  # sorted by the first word
         self._outputs: Floats | None = None
-        self._worth: bool | None = None
+        self.worth = worth
 
     def outputs(self, rows: Floats, evaluate: Callable[[Floats], Floats]) -> Floats:
         """Outputs ``(rows, outputs)``, from memory where the row is known, from `evaluate` where it is not."""
-        if self._worth is False:
+        if self.worth is False:
             return evaluate(rows)
         started = time.perf_counter()
         keys = hash_rows(rows)
@@ -41,15 +48,15 @@ class RowMemory:
         started = time.perf_counter()
         fresh = evaluate(rows[first[new]]) if new.size else None
         modelling = time.perf_counter() - started
-        if self._worth is None and fresh is not None and new.size > 1:
-            self._worth = modelling / new.size > WORTH * looking / len(rows)
+        if self.worth is None and fresh is not None and new.size >= ENOUGH:
+            self.worth = modelling / new.size > WORTH * looking / len(rows)
         width = fresh.shape[1] if fresh is not None else self._width
         distinct = np.empty((len(keys), width))
         if fresh is not None:
             distinct[new] = fresh
         if known.any() and self._outputs is not None:
             distinct[known] = self._outputs[places[known]]
-        if fresh is not None and self._worth is not False:
+        if fresh is not None and self.worth is not False:
             self._keep(keys[new], fresh)
         return distinct[inverse]
 

@@ -119,6 +119,7 @@ class Predictor:
     table: Table
     cost: Cost = field(default_factory=Cost)
     _memory: RowMemory | None = None
+    _worth: bool | None = None  # what the first instance showed holds for the others
 
     def __call__(self, encoded: NDArray[Any]) -> Floats:
         """Float64 ``(rows, features)`` in, float64 ``(rows, outputs)`` out."""
@@ -134,10 +135,11 @@ class Predictor:
     @contextmanager
     def remembering(self) -> Iterator[None]:
         """Within the block no row is evaluated twice, as long as looking rows up is cheaper than the model."""
-        previous, self._memory = self._memory, RowMemory()
+        previous, self._memory = self._memory, RowMemory(self._worth)
         try:
             yield
         finally:
+            self._worth = self._memory.worth
             self._memory = previous
 
     def _evaluate(self, encoded: Floats) -> Floats:
