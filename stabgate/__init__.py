@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stabgate.cost import Cost
     from stabgate.errors import (
         ExplainerError,
+        InconclusiveWarning,
         InputError,
         MissingDependencyError,
         ModelError,
@@ -45,6 +46,7 @@ _HOMES = {
     "ExplainerError": "errors",
     "Fass": "measure.fass",
     "ImageModel": "image_models",
+    "InconclusiveWarning": "errors",
     "InputError": "errors",
     "KStability": "measure.kresult",
     "MapSimilarity": "similarity",

@@ -46,7 +46,7 @@ def estimate_cost(
     workers = worker_count(n_jobs)
     explainer = as_explainer(explainer)
     started, before = time.perf_counter(), explainer.cost
-    chosen, ids = (X, None) if rows is None else choose_rows(X, rows, seed=seed)
+    chosen, ids = choose_rows(X, rows, seed=seed)
     prepared = explainer.prepare(chosen, target=target, ids=ids)
     trial = Trial(explainer, len(prepared.ids), runs, workers, before, started)
     failure: StabgateError | None = None

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stabgate.errors import InputError, StabilityError
+from stabgate.errors import InconclusiveWarning, InputError, StabilityError
 from stabgate.measure.kresult import KStability
 from stabgate.measure.kstability import measure_k_stability
 from stabgate.report.text import failure_text
 from stabgate.verdict.kstability import check_requirement, judge_k, k_requirement
-from stabgate.verdict.verdicts import Verdict
+from stabgate.verdict.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from stabgate.measure.fass import Fass
+
+POLICIES = ("fail", "warn")
 
 
 def assert_min_k_stability(
@@ -22,6 +29,7 @@ def assert_min_k_stability(
     k: int,
     share: float = 1.0,
     require: str = "order",
+    inconclusive: str = "fail",
     name: str | None = None,
     replay: str | None = None,
     **measuring: Any,
@@ -35,18 +43,57 @@ def assert_min_k_stability(
         share: in (0, 1]; rows that could not be measured count as not meeting the requirement.
         require: "order": the first k are separated from each other ([K] Definition 1); "membership": each of the
             first k is separated from all others ([K] A.1), so the set cannot change; "both".
+        inconclusive: "fail", or "warn": an interval that straddles the requirement is then an `InconclusiveWarning`.
         name: what messages and tables call this gate; the explainer's name by default.
         replay: the command that a failure suggests for seeing it again.
         measuring: options of `measure_k_stability` (target, runs, threshold, rule, value, density, seed, ...).
 
     Returns:
-        The verdict, when it is PASS.
+        The verdict, when it is PASS (or INCONCLUSIVE, and that only warns).
 
     Raises:
         StabilityError: the requirement was not met, or too little was measured to say (an AssertionError).
         InputError: the requirement, the data or an option cannot be used.
     """
     __tracebackhide__ = True
+    check_policy(inconclusive)
+    judged = judge_min_k_stability(
+        result_or_explainer, X, k=k, share=share, require=require, name=name, replay=replay, **measuring
+    )
+    return conclude(judged, inconclusive)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A gate before its verdict is acted upon.
+
+    Attributes:
+        verdict: what was found.
+        message: why it did not pass, in full; empty where it did.
+        result: what was measured.
+    """
+
+    verdict: Verdict
+    message: str
+    result: KStability | Fass
+
+
+def judge_min_k_stability(
+    result_or_explainer: Any,
+    X: Any = None,
+    *,
+    k: int,
+    share: float = 1.0,
+    require: str = "order",
+    name: str | None = None,
+    replay: str | None = None,
+    **measuring: Any,
+) -> Judged:
+    """`assert_min_k_stability` without raising or warning.
+
+    Raises:
+        InputError: the requirement, the data or an option cannot be used.
+    """
     check_requirement(k=k, share=share, require=require)
     if isinstance(result_or_explainer, KStability):
         given = [*(["X"] if X is not None else []), *measuring]
@@ -63,8 +110,28 @@ def assert_min_k_stability(
     requirement = k_requirement(result, k=k, share=share, require=require)
     explainer = str(result.attributions.provenance.get("explainer", "explainer"))
     verdict = judge_k(result, requirement, name=name or explainer)
-    if not verdict.passed:
-        raise StabilityError(failure_text(verdict, result, replay=replay or _replay(result)), verdict)
+    message = "" if verdict.passed else failure_text(verdict, result, replay=replay or _replay(result))
+    return Judged(verdict, message, result)
+
+
+def check_policy(inconclusive: Any) -> None:
+    """Refuse another policy than "fail" and "warn"."""
+    if inconclusive not in POLICIES:
+        raise InputError(f"inconclusive={inconclusive!r}; it must be one of {', '.join(POLICIES)}")
+
+
+def conclude(judged: Judged, inconclusive: str) -> Verdict:
+    """The verdict of a gate that passed; raise what another one has to say, or warn where it says to.
+
+    Raises:
+        StabilityError: the outcome is not PASS (nor INCONCLUSIVE where that only warns).
+    """
+    __tracebackhide__ = True
+    verdict = judged.verdict
+    if verdict.outcome is Outcome.INCONCLUSIVE and inconclusive == "warn":
+        warnings.warn(judged.message, InconclusiveWarning, stacklevel=3)
+    elif not verdict.passed:
+        raise StabilityError(judged.message, verdict)
     return verdict
 
 
@@ -72,7 +139,7 @@ def _refuse_unknown(measuring: Mapping[str, Any]) -> None:
     known = [p.name for p in signature(measure_k_stability).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for option in measuring:
         if option not in known:
-            near = get_close_matches(option, [*known, "k", "share", "require", "name"], 1)
+            near = get_close_matches(option, [*known, "k", "share", "require", "inconclusive", "name"], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise InputError(f"unknown option {option}{hint} (known: {', '.join(known)})")
 

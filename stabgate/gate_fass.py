@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stabgate.errors import InputError, StabilityError
+from stabgate.errors import InputError
+from stabgate.gate import Judged, check_policy, conclude
 from stabgate.measure.fass import Fass, measure_fass
 from stabgate.report.fass import fass_failure_text
 from stabgate.verdict.fass import MIN_PAIRS, MIN_RETENTION, check_fass_requirement, fass_requirement, judge_fass
@@ -24,6 +25,7 @@ def assert_min_fass(
     photometric: float | None = None,
     compression: float | None = None,
     above_floor: float | None = None,
+    inconclusive: str = "fail",
     name: str | None = None,
     replay: str | None = None,
     **measuring: Any,
@@ -38,18 +40,57 @@ def assert_min_fass(
         min_pairs: retained pairs of each perturbation that must be there; fewer are NOT MEASURED.
         geometric, photometric, compression: least mean FASS within that family of perturbations.
         above_floor: least (FASS - floor) / (1 - floor), the floor being the score against another image's map.
+        inconclusive: "fail", or "warn": an interval that straddles the requirement is then an `InconclusiveWarning`.
         name: what messages and tables call this gate; the method's name by default.
         replay: the command that a failure suggests for seeing it again.
         measuring: options of `measure_fass` (target, perturbations, protocol, seed, invariance, ...).
 
     Returns:
-        The verdict, when it is PASS.
+        The verdict, when it is PASS (or INCONCLUSIVE, and that only warns).
 
     Raises:
         StabilityError: the requirement was not met, or too little was measured to say (an AssertionError).
         InputError: the requirement, the images or an option cannot be used; several methods at once.
     """
     __tracebackhide__ = True
+    check_policy(inconclusive)
+    judged = judge_min_fass(
+        result_or_explainer,
+        images,
+        score=score,
+        min_retention=min_retention,
+        min_pairs=min_pairs,
+        geometric=geometric,
+        photometric=photometric,
+        compression=compression,
+        above_floor=above_floor,
+        name=name,
+        replay=replay,
+        **measuring,
+    )
+    return conclude(judged, inconclusive)
+
+
+def judge_min_fass(
+    result_or_explainer: Any,
+    images: Any = None,
+    *,
+    score: float,
+    min_retention: float = MIN_RETENTION,
+    min_pairs: int = MIN_PAIRS,
+    geometric: float | None = None,
+    photometric: float | None = None,
+    compression: float | None = None,
+    above_floor: float | None = None,
+    name: str | None = None,
+    replay: str | None = None,
+    **measuring: Any,
+) -> Judged:
+    """`assert_min_fass` without raising or warning.
+
+    Raises:
+        InputError: the requirement, the images or an option cannot be used; several methods at once.
+    """
     asked: dict[str, Any] = {
         "score": score,
         "families": {"geometric": geometric, "photometric": photometric, "compression": compression},
@@ -74,9 +115,8 @@ def assert_min_fass(
         result = measure_fass(result_or_explainer, images, **measuring)
     requirement = fass_requirement(result, **asked)
     verdict = judge_fass(result, requirement, name=name or result.method)
-    if not verdict.passed:
-        raise StabilityError(fass_failure_text(verdict, result, replay=replay or _replay(result)), verdict)
-    return verdict
+    message = "" if verdict.passed else fass_failure_text(verdict, result, replay=replay or _replay(result))
+    return Judged(verdict, message, result)
 
 
 def _replay(result: Fass) -> str:

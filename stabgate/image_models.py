@@ -129,6 +129,15 @@ class ImageModel:
             self._network = network
         return self._network
 
+    def hash(self) -> str | None:
+        """16 characters that tell the module's weights from others; None for a function."""
+        if not self.is_module:
+            return None
+        from stabgate.fingerprint import digest_of
+
+        state = self.given.state_dict()
+        return digest_of(self.name, *(part for name in sorted(state) for part in (name, _numbers(state[name]))))[:16]
+
     @property
     def dtype(self) -> torch.dtype:
         """The type that the network computes in."""
@@ -351,3 +360,11 @@ def _described(normalize: Any) -> Any:
     if hasattr(normalize, "mean") and hasattr(normalize, "std"):
         return {"mean": np.atleast_1d(normalize.mean).tolist(), "std": np.atleast_1d(normalize.std).tolist()}
     return getattr(normalize, "__name__", type(normalize).__name__)
+
+
+def _numbers(value: Any) -> Any:
+    """A tensor's content; anything else in a state is named by its type."""
+    if not hasattr(value, "detach"):
+        return type(value).__name__
+    plain = value.detach().cpu()
+    return plain.float().numpy() if plain.dtype.itemsize < 4 and plain.is_floating_point() else plain.numpy()

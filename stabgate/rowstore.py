@@ -16,6 +16,7 @@ from stabgate.fingerprint import NoFingerprintError, digest_of, fingerprint
 from stabgate.models import Model
 
 SCHEMA = 1
+HASH_LENGTH = 16  # characters: 64 bits tell the rows of a data set apart
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,20 @@ def row_store(explainer: TableExplainer, rows: Rows, seed: int, *, wanted: bool)
         for i, row in enumerate(rows.ids)
     )
     return RowStore(cache, keys, len(rows.features)), ""
+
+
+def content_hashes(explainer: TableExplainer, rows: Rows) -> dict[str, Any]:
+    """What tells data and model apart from others: a hash of each row's values, and of the model where it has one."""
+    try:
+        model = None if explainer.model is None else _model_key(explainer.model)
+    except NoFingerprintError:
+        model = None
+    columns = digest_of(_columns(rows))[:HASH_LENGTH]
+    return {
+        "rows": [digest_of(row)[:HASH_LENGTH] for row in rows.encoded],
+        "columns": columns,
+        "model": model if model is None or model.startswith("given:") else model[:HASH_LENGTH],
+    }
 
 
 def _model_key(model: Model) -> str:

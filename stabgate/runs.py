@@ -20,7 +20,7 @@ from stabgate.explainers.base import Rows, TableExplainer
 from stabgate.explainers.baseline import Custom
 from stabgate.forecast import TRIAL_RUNS, Trial, warn_if_large
 from stabgate.progress import Progress
-from stabgate.rowstore import RowStore, row_store
+from stabgate.rowstore import RowStore, content_hashes, row_store
 from stabgate.seeds import row_seed
 from stabgate.selection import choose_rows
 
@@ -73,7 +73,8 @@ def collect(
         seed: any integer from 0.
         rows: which rows of X: None for all, a list of ids (index labels, or positions in an array), a function of X
             that returns one boolean per row, or an integer: a seeded sample of that many. A sample goes by a hash of
-            the ids, so rows that X gains later displace few of its members.
+            the ids, so rows that X gains later displace few of its members. "sample": all rows, and X is itself a
+            sample: intervals are then about the population that it was drawn from.
         groups: columns that are ranked as one feature, by its name: ``{"age": ["age_young", "age_old"]}``. Their
             attributions are added (for counterfactual importances, which are shares, the largest counts).
         n_jobs: worker processes; None decides by the time that the first row took, and is 1 under pytest-xdist.
@@ -94,7 +95,7 @@ def collect(
     explainer = as_explainer(explainer)
     started = time.perf_counter()
     before = explainer.cost
-    chosen, ids = (X, None) if rows is None else choose_rows(X, rows, seed=seed)
+    chosen, ids = choose_rows(X, rows, seed=seed)
     prepared = explainer.prepare(chosen, target=target, ids=ids)
     if groups is not None:
         group_positions(prepared.features, groups)  # a wrong name costs nothing yet
@@ -129,7 +130,7 @@ def collect(
     if work.store is not None:
         work.store.cache.trim()
     cost += replace(explainer.cost - before, seconds=time.perf_counter() - started)
-    attributions = _assemble(work, measured, seed, cost)
+    attributions = _assemble(work, measured, seed, cost, population=isinstance(rows, str))
     return attributions if groups is None else attributions.grouped(groups, add=explainer.additive)
 
 
@@ -265,7 +266,7 @@ def _one_thread_each() -> AbstractContextManager[Any]:
     return limits
 
 
-def _assemble(work: _Work, measured: Sequence[_Measured], seed: int, cost: Cost) -> Attributions:
+def _assemble(work: _Work, measured: Sequence[_Measured], seed: int, cost: Cost, *, population: bool) -> Attributions:
     rows, seeds = work.rows, work.seeds
     values = np.full((len(seeds), len(rows.ids), len(rows.features)), np.nan)
     failures: dict[Hashable, str] = {}
@@ -278,7 +279,9 @@ def _assemble(work: _Work, measured: Sequence[_Measured], seed: int, cost: Cost)
         **work.explainer.describe(),
         "seed": int(seed),
         "runs": len(seeds),
-        "versions": _versions(),
+        "population": population,
+        "hashes": content_hashes(work.explainer, rows),
+        "versions": versions(),
         "cache": f"off: {work.no_store}"
         if work.store is None
         else f"{sum(m.known for m in measured)} of {len(measured) * len(seeds)} explanations were known",
@@ -286,7 +289,8 @@ def _assemble(work: _Work, measured: Sequence[_Measured], seed: int, cost: Cost)
     return Attributions(values, rows.features, rows.ids, seeds, rows.labels, failures, provenance, cost)
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """What every record names: stabgate, Python and NumPy."""
     import platform
 
     from stabgate import __version__

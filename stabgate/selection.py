@@ -12,20 +12,23 @@ from stabgate.seeds import row_seed
 from stabgate.tables import as_rows, row_ids, take_rows
 
 
-def choose_rows(data: Any, rows: Any, *, seed: int) -> tuple[Any, tuple[Hashable, ...]]:
-    """The chosen rows of `data`, and the ids that they have in it.
+def choose_rows(data: Any, rows: Any, *, seed: int) -> tuple[Any, tuple[Hashable, ...] | None]:
+    """The chosen rows of `data`, and the ids that they have in it (None: all of them, as they come).
 
     Args:
-        rows: ids, a function of `data` that returns one boolean per row, or the size of a seeded sample.
+        rows: None or "sample" (which says what they are) for all, ids, a function of `data` that returns one boolean
+            per row, or the size of a seeded sample.
         seed: of the sample.
 
     Raises:
         InputError: an unknown or repeated id, nothing chosen, or a sample larger than the data.
     """
+    if rows is None or (isinstance(rows, str) and rows == "sample"):
+        return data, None
     data = as_rows(data)
     ids = row_ids(data)
     if isinstance(rows, (bool, str, bytes)):
-        raise InputError(f"rows={rows!r}; give ids, a function of X, or the size of a sample")
+        raise InputError(f'rows={rows!r}; give ids, a function of X, the size of a sample, or "sample"')
     if isinstance(rows, (int, np.integer)):
         if not 1 <= rows <= len(ids):
             raise InputError(f"rows={rows}: a sample of 1 to {len(ids)} rows can be taken from {len(ids)}")
@@ -59,5 +62,5 @@ def choose_rows(data: Any, rows: Any, *, seed: int) -> tuple[Any, tuple[Hashable
             raise InputError("rows is empty: nothing can be measured")
         positions = [where[row] for row in wanted]
     else:
-        raise InputError(f"rows={rows!r}; give ids, a function of X, or the size of a sample")
+        raise InputError(f'rows={rows!r}; give ids, a function of X, the size of a sample, or "sample"')
     return take_rows(data, positions), tuple(ids[i] for i in positions)

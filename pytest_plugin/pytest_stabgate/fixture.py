@@ -1,25 +1,26 @@
-"""The `stabgate` fixture: stabgate's assertions with the run's settings, each outcome noted for the table."""
+"""The `stabgate` fixture: stabgate's assertions with the run's settings, each outcome noted for table and report."""
 
 from __future__ import annotations
 
-import json
 import shlex
+import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pytest_stabgate.settings import DEFAULTS, PROPERTY, parse, refuse_unknown
+from pytest_stabgate.settings import DEFAULTS, MEASURING, parse, refuse_unknown
 from stabgate.errors import StabgateError, StabilityError
-from stabgate.gate import assert_min_k_stability
-from stabgate.gate_fass import assert_min_fass
+from stabgate.gate import Judged, conclude, judge_min_k_stability
+from stabgate.gate_fass import judge_min_fass
 from stabgate.measure.fass import Fass, measure_fass
 from stabgate.measure.kresult import KStability
 from stabgate.measure.kstability import measure_k_stability
-from stabgate.report.fass import FASS_HEADINGS, FASS_NUMERIC, fass_rows
-from stabgate.report.text import ORDER, table, table_row
-from stabgate.verdict.verdicts import Outcome, Verdict
+from stabgate.report.evidence import save_evidence
+from stabgate.report.session import GateReport
+from stabgate.verdict.verdicts import Verdict
 
 
 class Gate:
@@ -30,11 +31,13 @@ class Gate:
     Attributes:
         used: True once the test has measured something through it.
         unjudged: results in which nothing was measured, and why, until an assertion judges them.
+        reports: one for each gate so far.
     """
 
-    def __init__(self, request: pytest.FixtureRequest, settings: Mapping[str, Any]) -> None:
+    def __init__(self, request: pytest.FixtureRequest, settings: Mapping[str, Any], evidence: str | None) -> None:
         self._request = request
         self._settings = dict(settings)
+        self._evidence = evidence
         self._written: frozenset[str] = frozenset()
         marker = request.node.get_closest_marker("stabgate")
         if marker is not None:
@@ -46,13 +49,14 @@ class Gate:
         self._gates = 0
         self.used = False
         self.unjudged: list[tuple[KStability | Fass, str]] = []
+        self.reports: list[GateReport] = []
 
     def measure_k_stability(self, explainer: Any, X: Any, **measuring: Any) -> KStability:
         """`stabgate.measure_k_stability` with the run's settings."""
         __tracebackhide__ = True
         self.used = True
         try:
-            result = measure_k_stability(explainer, X, **{**self._settings, **measuring})
+            result = measure_k_stability(explainer, X, **{**self._measuring, **measuring})
         except StabgateError as error:
             raise self._shortened(error) from self._cause(error)
         if not result.measured.any():
@@ -70,40 +74,22 @@ class Gate:
         name: str | None = None,
         **measuring: Any,
     ) -> Verdict:
-        """`stabgate.assert_min_k_stability` with the run's settings; the outcome goes into the table.
+        """`stabgate.assert_min_k_stability` with the run's settings; the outcome goes into table and report.
 
         A result that was measured already keeps the settings that it was measured with.
         """
         __tracebackhide__ = True
-        self.used = True
-        self._gates += 1
-        label = name or self._label()
-        self._judged(result_or_explainer)
-        written = tuple(measuring)
+        label = self._begin(name, result_or_explainer)
+        replay = self._replay(measuring)
         if isinstance(result_or_explainer, KStability):
             self._warn_of_settings(label, result_or_explainer)
         else:
-            measuring = {**self._settings, **measuring}
-        try:
-            verdict = assert_min_k_stability(
-                result_or_explainer,
-                X,
-                k=k,
-                share=share,
-                require=require,
-                name=label,
-                replay=self._replay(written),
-                **measuring,
-            )
-        except StabilityError as error:
-            self._note(table_row(error.verdict), error.verdict.outcome)
-            raise self._shortened(error) from self._cause(error)
-        except StabgateError as error:
-            cells = (label, "-", "-", "-", f"k >= {k}", "-", "-", "-", "-", str(Outcome.NOT_MEASURED))
-            self._note(cells, Outcome.NOT_MEASURED)
-            raise self._shortened(error) from self._cause(error)
-        self._note(table_row(verdict), verdict.outcome)
-        return verdict
+            measuring = {**self._measuring, **measuring}
+        options: dict[str, Any] = {"k": k, "share": share, "require": require, "name": label, "replay": replay}
+        return self._conclude(
+            lambda: judge_min_k_stability(result_or_explainer, X, **options, **measuring),
+            GateReport(label, "k-stability", f"k >= {k}", self._test, None, place=_place()),
+        )
 
     def measure_fass(self, explainer: Any, images: Any, **measuring: Any) -> Fass:
         """`stabgate.measure_fass` with the run's seed."""
@@ -121,38 +107,59 @@ class Gate:
     def assert_min_fass(
         self, result_or_explainer: Any, images: Any = None, *, score: float, name: str | None = None, **options: Any
     ) -> Verdict:
-        """`stabgate.assert_min_fass` with the run's seed; the outcome goes into the table."""
+        """`stabgate.assert_min_fass` with the run's seed; the outcome goes into table and report."""
         __tracebackhide__ = True
-        self.used = True
-        self._gates += 1
-        self._judged(result_or_explainer)
-        written = tuple(options)
+        label = self._begin(name, result_or_explainer)
+        replay = self._replay(options)
         if not isinstance(result_or_explainer, Fass):
             options = {**self._seed, **options}
-        label = name or self._label()
+        return self._conclude(
+            lambda: judge_min_fass(result_or_explainer, images, score=score, name=label, replay=replay, **options),
+            GateReport(label, "FASS", f"FASS >= {score}", self._test, None, place=_place()),
+        )
+
+    def _begin(self, name: str | None, given: Any) -> str:
+        self.used = True
+        self._gates += 1
+        self._judged(given)
+        return name or self._label()
+
+    def _conclude(self, judge: Callable[[], Judged], report: GateReport) -> Verdict:
+        """Judge, note what was found, and act on it."""
+        __tracebackhide__ = True
         try:
-            verdict = assert_min_fass(
-                result_or_explainer, images, score=score, name=label, replay=self._replay(written), **options
-            )
-        except StabilityError as error:
-            self._note_fass(fass_rows(error.verdict), error.verdict.outcome)
-            raise self._shortened(error) from self._cause(error)
+            judged = judge()
         except StabgateError as error:
-            cells = (label, *["-"] * 9, f"FASS >= {score}", str(Outcome.NOT_MEASURED))
-            self._note_fass([cells], Outcome.NOT_MEASURED)
+            self.reports.append(replace(report, message=str(error)))
             raise self._shortened(error) from self._cause(error)
-        self._note_fass(fass_rows(verdict), verdict.outcome)
-        return verdict
+        verdict, label = judged.verdict, report.name
+        found = replace(report, verdict=verdict, message=judged.message, asked=str(verdict.requirement))
+        if self._evidence is not None:
+            found = save_evidence(found, judged.result, self._evidence)
+        self.reports.append(found)
+        self._request.node.user_properties += _properties(label, verdict)
+        try:
+            return conclude(judged, self._settings["inconclusive"])
+        except StabilityError as error:
+            raise self._shortened(error) from self._cause(error)
+
+    @property
+    def _measuring(self) -> dict[str, Any]:
+        return {name: self._settings[name] for name in MEASURING}
 
     @property
     def _seed(self) -> dict[str, Any]:
         return {"seed": self._settings["seed"]}
 
+    @property
+    def _test(self) -> str:
+        return str(self._request.node.nodeid)
+
     def _warn_of_settings(self, label: str, result: KStability) -> None:
         """A flag that a finished result cannot follow must not look as if it had been followed."""
         found = {"runs": result.runs, "seed": result.attributions.provenance.get("seed"), "threshold": result.threshold}
-        for name, value in self._settings.items():
-            if value not in (DEFAULTS[name], found[name]):
+        for name, value in self._measuring.items():
+            if name in found and value not in (DEFAULTS[name], found[name]):
                 warnings.warn(
                     pytest.PytestWarning(
                         f"gate {label} was given a result with {name}={found[name]}; the setting {name}={value} does "
@@ -175,17 +182,9 @@ class Gate:
         name = str(self._request.node.name)
         return name if self._gates == 1 else f"{name} ({self._gates})"
 
-    def _note(self, cells: Sequence[str], outcome: Outcome) -> None:
-        # Plain text: a value of any other type would not survive the way from an xdist worker.
-        self._request.node.user_properties.append((PROPERTY, json.dumps({"outcome": outcome, "cells": list(cells)})))
-
-    def _note_fass(self, rows: Sequence[Sequence[str]], outcome: Outcome) -> None:
-        record = json.dumps({"outcome": outcome, "fass": [list(row) for row in rows]})
-        self._request.node.user_properties.append((PROPERTY, record))
-
     def _replay(self, written: Iterable[str]) -> str:
         # What the test or its marker says needs no flag, and a flag would not reach it.
-        given = {n: v for n, v in self._settings.items() if v != DEFAULTS[n] and n not in {*self._written, *written}}
+        given = {n: v for n, v in self._measuring.items() if v != DEFAULTS[n] and n not in {*self._written, *written}}
         flags = [f"--stabgate-{n}={v}" for n, v in given.items()]
         return shlex.join(["pytest", self._request.node.nodeid, *flags])
 
@@ -197,18 +196,25 @@ class Gate:
         return error.__cause__ if self._request.config.getoption("fulltrace") else None
 
 
-def summary(records: Mapping[str, Sequence[str]]) -> list[str]:
-    """Lines of the tables, problems first, then by test id: gates of k-stability, then gates of FASS."""
-    gates = [
-        (ORDER[Outcome(gate["outcome"])], nodeid, number, gate)
-        for nodeid, found in records.items()
-        for number, gate in enumerate(json.loads(text) for text in found)
-    ]
-    ordered = [gate for *_, gate in sorted(gates, key=lambda entry: entry[:3])]
-    ranks = [gate["cells"] for gate in ordered if "cells" in gate]
-    maps = [row for gate in ordered for row in gate.get("fass", ())]
-    lines = table(ranks) if ranks else []
-    if maps:
-        lines += [""] if lines else []
-        lines += table(maps, FASS_HEADINGS, FASS_NUMERIC)
-    return lines
+def _properties(label: str, verdict: Verdict) -> list[tuple[str, object]]:
+    """What goes into a JUnit file beside the test: numbers, and the outcome."""
+    low, high = verdict.interval or (None, None)
+    found = {
+        "verdict": str(verdict.outcome),
+        "estimate": verdict.estimate,
+        "low": low,
+        "high": high,
+        "instances": verdict.n,
+        "measured": verdict.measured,
+        "met": verdict.met,
+        "runs": verdict.runs,
+        "model_rows": verdict.cost.rows,
+        "seconds": round(verdict.cost.seconds, 3),
+    }
+    return [(f"stabgate.{label}.{name}", value) for name, value in found.items() if value is not None]
+
+
+def _place() -> tuple[str, int] | None:
+    """File and line of the call in the test."""
+    frame = sys._getframe(2)
+    return frame.f_code.co_filename, frame.f_lineno

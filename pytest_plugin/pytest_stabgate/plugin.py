@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_stabgate.settings import DEFAULTS, PROPERTY, SETTINGS, ini_names, parse, refuse_unknown
+from pytest_stabgate.settings import DEFAULTS, FRESH, SETTINGS, ini_names, parse, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,14 +14,26 @@ if TYPE_CHECKING:
     from pytest_stabgate.fixture import Gate
 
 PASSED = pytest.StashKey[bool]()
+GATE = pytest.StashKey["Gate"]()
+SESSION_SEED = pytest.StashKey[int]()
+EVIDENCE = pytest.StashKey[str]()
+WORKER = "stabgate"  # under this name a session's own values travel to xdist workers
+REPORTS = "stabgate_gates"  # attribute of a test report: its gates, as JSON texts, which survive the way from a worker
+
+
+SWITCHES = ()  # ini keys that are no settings of a gate
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("stabgate", "stabgate: stability of model explanations")
     for name, setting in SETTINGS.items():
-        text = f"{setting.help} (default {DEFAULTS[name]})"
+        default = DEFAULTS[name] if DEFAULTS[name] is not None else "fail; warn with a fresh seed"
+        text = f"{setting.help} (default {default})"
         group.addoption(f"--stabgate-{name}", dest=f"stabgate_{name}", default=None, metavar="N", help=text)
         parser.addini(f"stabgate_{name}", help=text, default=None)
+    group.addoption(
+        "--stabgate-json", dest="stabgate_json", default=None, metavar="FILE", help="write what was found as JSON"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,9 +42,42 @@ def pytest_configure(config: pytest.Config) -> None:
         f"stabgate({', '.join(SETTINGS)}): settings of one gate; every test that uses the stabgate fixture has this "
         "marker, so that -m stabgate selects the gates",
     )
-    refuse_unknown(ini_names(config.inipath), "ini key", prefix="stabgate_")
+    refuse_unknown(ini_names(config.inipath), "ini key", prefix="stabgate_", others=SWITCHES)
+    _begin_session(config)
     settings(config)
-    config.pluginmanager.register(Summary(), "stabgate-summary")
+    config.pluginmanager.register(Summary(config), "stabgate-summary")
+
+
+def _begin_session(config: pytest.Config) -> None:
+    """What all processes of a session share: a fresh seed, and a folder for the arrays behind gates."""
+    sent = getattr(config, "workerinput", {}).get(WORKER)
+    if sent is not None:
+        config.stash[SESSION_SEED], folder = sent["seed"], sent["evidence"]
+    else:
+        import secrets
+
+        config.stash[SESSION_SEED] = secrets.randbits(31)
+        folder = None
+        if config.getoption("stabgate_json"):
+            import tempfile
+
+            folder = tempfile.mkdtemp(prefix="stabgate-")
+    if folder is not None:
+        config.stash[EVIDENCE] = folder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    config = node.config
+    node.workerinput[WORKER] = {"seed": config.stash[SESSION_SEED], "evidence": config.stash.get(EVIDENCE, None)}
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = config.stash.get(EVIDENCE, None)
+    if folder is not None and not hasattr(config, "workerinput"):
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -52,6 +97,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if call.when == "call":
         item.stash[PASSED] = report.passed
+    gate = item.stash.get(GATE, None)
+    if call.when == "teardown" and gate is not None:
+        import json
+
+        setattr(report, REPORTS, [json.dumps(one.to_json(), default=str) for one in gate.reports])
     return report
 
 
@@ -60,7 +110,8 @@ def stabgate(request: pytest.FixtureRequest) -> Iterator[Gate]:
     """Assertions about the stability of explanations, with the settings of flags, ini file and marker."""
     from pytest_stabgate.fixture import Gate
 
-    gate = Gate(request, settings(request.config))
+    gate = Gate(request, settings(request.config), request.config.stash.get(EVIDENCE, None))
+    request.node.stash[GATE] = gate
     yield gate
     if not request.node.stash.get(PASSED, False):
         return
@@ -84,26 +135,35 @@ def settings(config: pytest.Config) -> dict[str, Any]:
             found[name] = parse(name, flag, f"--stabgate-{name}")
         elif ini not in (None, ""):
             found[name] = parse(name, ini, f"ini key stabgate_{name}")
+    fresh = found["seed"] == FRESH
+    if fresh:
+        found["seed"] = config.stash[SESSION_SEED]
+    if found["inconclusive"] is None:
+        found["inconclusive"] = "warn" if fresh else "fail"
     return found
 
 
 class Summary:
-    """Gathers what gates report and prints the table; under xdist the controller's copy gets every report."""
+    """Gathers what gates report, prints the table and writes the document; under xdist in the controller only."""
 
-    def __init__(self) -> None:
-        self.records: dict[str, list[str]] = {}
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.gates: dict[str, list[str]] = {}  # by test, JSON texts; of a test that is run again the last counts
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "teardown":
-            found = [str(value) for name, value in report.user_properties if name == PROPERTY]
-            if found:
-                self.records[report.nodeid] = found
+        found = getattr(report, REPORTS, None)
+        if found:
+            self.gates[report.nodeid] = found
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self.records:
+        if not self.gates:
             return
-        from pytest_stabgate.fixture import summary
+        import json
 
+        from stabgate.report.session import GateReport, ordered
+        from stabgate.report.tables import summary
+
+        gates = ordered([GateReport.from_json(json.loads(text)) for found in self.gates.values() for text in found])
         terminalreporter.section("stabgate")
-        for line in summary(self.records):
+        for line in summary(gates):
             terminalreporter.write_line(line)

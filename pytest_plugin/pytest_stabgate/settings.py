@@ -17,15 +17,22 @@ class Setting(NamedTuple):
     most: float
     allowed: str
     help: str
+    choices: tuple[str, ...] = ()
 
 
-PROPERTY = "stabgate"  # under this name a gate's record travels in a report's user_properties
+FRESH = "fresh"  # the seed that is another one in every session
 SETTINGS = {
     "runs": Setting(int, 2, math.inf, "an integer of at least 2", "runs of each explanation"),
-    "seed": Setting(int, 0, math.inf, "an integer of at least 0", "seed of every measurement"),
+    "seed": Setting(
+        int, 0, math.inf, "an integer of at least 0, or fresh", "seed of every measurement, or fresh: another each time"
+    ),
     "threshold": Setting(float, 5e-324, 1, "a number above 0 and at most 1", "least distance that counts as separated"),
+    "inconclusive": Setting(
+        str, 0, 0, "fail or warn", "what INCONCLUSIVE does: fail, or warn", choices=("fail", "warn")
+    ),
 }
-DEFAULTS: dict[str, Any] = {"runs": 50, "seed": 0, "threshold": 0.9}
+DEFAULTS: dict[str, Any] = {"runs": 50, "seed": 0, "threshold": 0.9, "inconclusive": None}
+MEASURING = ("runs", "seed", "threshold")  # the settings that are options of a measurement
 
 
 def parse(name: str, value: Any, where: str) -> Any:
@@ -35,6 +42,12 @@ def parse(name: str, value: Any, where: str) -> Any:
         pytest.UsageError: another type, or out of range; the message names `where` it came from.
     """
     setting = SETTINGS[name]
+    if setting.choices:
+        if value not in setting.choices:
+            raise pytest.UsageError(f"{where}={value!r}: it must be {setting.allowed}")
+        return value
+    if name == "seed" and value == FRESH:
+        return value
     try:
         if isinstance(value, bool) or (setting.type is int and isinstance(value, float)):
             raise ValueError(value)
@@ -46,13 +59,14 @@ def parse(name: str, value: Any, where: str) -> Any:
     return number
 
 
-def refuse_unknown(names: Iterable[str], what: str, *, prefix: str = "") -> None:
+def refuse_unknown(names: Iterable[str], what: str, *, prefix: str = "", others: Iterable[str] = ()) -> None:
     """Raise a usage error for the first name that is no setting, with the nearest one that is."""
+    allowed = [*SETTINGS, *others]
     for name in names:
-        if name not in SETTINGS:
-            near = difflib.get_close_matches(name, SETTINGS, 1)
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, 1)
             hint = f"; did you mean {prefix}{near[0]}?" if near else ""
-            known = ", ".join(prefix + known for known in SETTINGS)
+            known = ", ".join(prefix + known for known in allowed)
             raise pytest.UsageError(f"unknown {what} {prefix}{name}{hint} (known: {known})")
 
 

@@ -14,6 +14,15 @@ from stabgate import separability as sep
 from stabgate.attributions import Attributions
 from stabgate.columns import Floats
 from stabgate.errors import InputError
+from stabgate.measure.halves import HALVES, LEAST_RUNS, RowHalves, half_sample_k
+from stabgate.measure.intervals import (
+    Interval,
+    clip,
+    count_interval,
+    mean_interval,
+    population_mean_interval,
+    population_share_interval,
+)
 from stabgate.measure.numbers import KSettings, numbers_of
 from stabgate.seeds import row_seed
 
@@ -119,15 +128,35 @@ class KStability:
         result = np.zeros(len(self.k), dtype=bool)
         where = np.flatnonzero(self.measured)
         if where.size:
-            tied = self._tied[where]
-            bounds = [
-                sep.k_from_separated(
-                    (self.distances[where] >= level) & ~tied, self.ranking[where], rule=self.settings.rule
-                )
-                for level in (self.threshold - HINGE, self.threshold + HINGE)
-            ]
+            low, high = (
+                sep.k_from_separated(pairs, self.ranking[where], rule=self.settings.rule)
+                for pairs in self._separated_around(where)
+            )
+            result[where] = low != high
+        return result
+
+    def hinging(self, k: int, require: str = "order") -> NDArray[np.bool_]:
+        """Boolean ``(instances,)``: whether it meets a requirement would change if a distance moved by 1e-6."""
+        result = np.zeros(len(self.k), dtype=bool)
+        where = np.flatnonzero(self.measured)
+        if where.size:
+            bounds = []
+            for pairs in self._separated_around(where):
+                order = np.asarray(sep.k_from_separated(pairs, self.ranking[where], rule=self.settings.rule)) >= k
+                if require == "order":
+                    bounds.append(order)
+                    continue
+                member = sep.certified_groups(pairs, self.ranking[where])[:, k - 1]
+                bounds.append(member if require == "membership" else member & order)
             result[where] = bounds[0] != bounds[1]
         return result
+
+    def _separated_around(self, where: NDArray[np.intp]) -> list[NDArray[np.bool_]]:
+        """Which pairs are told apart with a threshold a hair below and a hair above."""
+        return [
+            (self.distances[where] >= level) & ~self._tied[where]
+            for level in (self.threshold - HINGE, self.threshold + HINGE)
+        ]
 
     @cached_property
     def rand_k(self) -> float:
@@ -136,6 +165,90 @@ class KStability:
         rows = min(instances, RAND_ROWS)
         rng = np.random.default_rng(row_seed(int(self.attributions.provenance.get("seed", 0)), 0, "RAND"))
         return float(np.median(numbers_of(rng.random((runs, rows, features)), self.settings).k))
+
+    @property
+    def of_population(self) -> bool:
+        """The rows were said to be a sample (``rows="sample"``), so that intervals are about their population."""
+        return bool(self.attributions.provenance.get("population", False))
+
+    @cached_property
+    def half_k(self) -> NDArray[np.intp] | None:
+        """k in each of 100 half-samples of the runs, ``(100, instances)``; None below four runs.
+
+        0 where an instance was not measured. Half-samples are drawn without replacement and smoothed like all runs.
+        """
+        if self.runs < LEAST_RUNS and not self.deterministic:
+            return None
+        found = np.broadcast_to(self.k, (HALVES, len(self.k))).copy()
+        where = np.flatnonzero(self.measured & ~self.constant.all(axis=1))
+        if where.size:
+            seeds = [self._half_seed(int(i)) for i in where]
+            found[:, where] = half_sample_k(self.attributions.values[:, where], self.settings, seeds, self.k[where])
+        return found
+
+    @property
+    def bagged_k(self) -> Floats | None:
+        """Mean of k over half-samples, ``(instances,)``: it varies less from seed to seed than k; None as `half_k`."""
+        return None if self.half_k is None else np.asarray(self.half_k.mean(axis=0))
+
+    @property
+    def variance_of_k(self) -> Floats | None:
+        """Variance of k over half-samples, ``(instances,)``: how much other runs would change it; None as `half_k`."""
+        return None if self.half_k is None else np.asarray(self.half_k.var(axis=0, ddof=1))
+
+    def chances(self, k: int, require: str = "order") -> Floats | None:
+        """Share of half-samples in which each instance meets a requirement, ``(instances,)``; None as `half_k`.
+
+        0 for an instance that was not measured.
+        """
+        halves = self.half_k
+        if halves is None:
+            return None
+        met = halves >= k
+        if require != "order":
+            certified = np.broadcast_to(self.certified_groups()[:, k - 1], met.shape).copy()
+            for i in np.flatnonzero(self.measured & ~self.constant.all(axis=1)):
+                certified[:, i] = RowHalves(
+                    self.attributions.values[:, i], self.settings, self._half_seed(int(i))
+                ).certified(k)
+            met = certified if require == "membership" else met & certified
+        return np.asarray(met.mean(axis=0) * self.measured)
+
+    def share_interval(self, k: int, require: str = "order") -> Interval | None:
+        """95 % interval of the share of all instances that meet a requirement, in [0, 1].
+
+        Over other runs on these instances (half-samples), or, where they are a sample, over other instances (Wilson).
+        None where nothing was measured, or below four runs.
+        """
+        n = len(self.k)
+        if self.of_population:
+            return population_share_interval(int(self.meets(k, require).sum()), n) if self.measured.any() else None
+        found = self.count_interval(k, require)
+        return None if found is None else clip((found[0] / n, found[1] / n), 0.0, 1.0)
+
+    def count_interval(self, k: int, require: str = "order") -> Interval | None:
+        """The interval of `share_interval` as a number of instances, its ends not cut off; for these instances only."""
+        chances = self.chances(k, require)
+        if chances is None or not self.measured.any():
+            return None
+        return count_interval(self.meets(k, require), chances, deterministic=self.deterministic)
+
+    @property
+    def mean_k_interval(self) -> Interval | None:
+        """95 % interval of `mean_k`, within 1 and the number of features; None as `half_k`.
+
+        Over other runs on these instances, or, where they are a sample, over other instances.
+        """
+        where = self.measured
+        if not where.any():
+            return None
+        if self.of_population:
+            found = population_mean_interval(self.k[where].astype(np.float64))
+        elif self.variance_of_k is None:
+            found = None
+        else:
+            found = mean_interval(float(self.k[where].mean()), self.variance_of_k[where])
+        return None if found is None else clip(found, 1.0, float(len(self.features)))
 
     def meets(self, k: int, require: str = "order") -> NDArray[np.bool_]:
         """Boolean ``(instances,)``: which instances meet a requirement; never one that was not measured."""
@@ -248,6 +361,9 @@ class KStability:
             values = sep.attribution_values(self.attributions.values[:, where], self.settings.value)
             tied[where] = sep.tied_pairs(self.means[where], sep.noise_floor(values))
         return tied
+
+    def _half_seed(self, i: int) -> int:
+        return row_seed(int(self.attributions.provenance.get("seed", 0)), 0, f"halves of {self.instances[i]!r}")
 
     def _some_measured(self) -> NDArray[np.intp]:
         where = np.flatnonzero(self.measured)

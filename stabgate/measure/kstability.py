@@ -102,7 +102,8 @@ def measure_k_stability(
             the predicted class of each row.
         runs: m, at least 2; [K] uses 50. k from different numbers of runs is not comparable.
         seed: seed of the whole measurement, from 0.
-        rows: which rows of X: ids, a function of X that returns booleans, or the size of a seeded sample.
+        rows: which rows of X: ids, a function of X that returns booleans, or the size of a seeded sample; "sample":
+            all of them, and X is a sample itself: intervals are then about the population it was drawn from.
         groups: columns ranked as one feature, by its name.
         n_jobs: worker processes; None decides by the cost, and is 1 under pytest-xdist.
         cache: reuse attributions that were computed before for the same model, data, settings and seeds.

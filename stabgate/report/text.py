@@ -26,7 +26,7 @@ def failure_text(verdict: Verdict, result: KStability, *, replay: str) -> str:
     if verdict.estimate is None:
         measured = "measured nothing"
     else:
-        measured = f"measured {percent(verdict.estimate)} ({verdict.met} of {verdict.n} rows)"
+        measured = f"measured {percent(verdict.estimate)} ({verdict.met} of {verdict.n} rows{_interval(verdict)})"
     lines = [
         f"{verdict.outcome}: {verdict.name}: required {requirement}, {measured}"
         f" [distance >= {requirement.threshold:g}, {verdict.runs} runs, {requirement.rule}]"
@@ -40,6 +40,13 @@ def failure_text(verdict: Verdict, result: KStability, *, replay: str) -> str:
         lines.append(f"  median k is {number(verdict.fact('median_k'))}{rand}")
     lines.append(f"  replay: {replay}")
     return "\n".join(lines)
+
+
+def _interval(verdict: Verdict) -> str:
+    if verdict.interval is None:
+        return ""
+    low, high = (percent(round(end, 3)) for end in verdict.interval)
+    return f", 95 % interval {low} to {high}"
 
 
 def _required(verdict: Verdict) -> KRequirement:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MIN_RETENTION = 0.1
 MIN_PAIRS = 5
+HINGE = 1e-9  # other machines agree to this
 FAMILIES = ("geometric", "photometric", "compression")
 
 
@@ -88,6 +89,9 @@ def fass_requirement(
 def judge_fass(result: Fass, requirement: FassRequirement, *, name: str) -> Verdict:
     """Compare the scores of one method with what is required.
 
+    PASS: the lower end of the 95 % interval of every score (clustered by image) reaches what is required of it. FAIL:
+    the upper end of one does not. INCONCLUSIVE: neither, or there is one image only and so no interval.
+
     NOT MEASURED, whatever the scores: a perturbation with too few retained pairs, maps that are sampling noise, a
     floor that is required and missing, and pairs without a score (no signal, error) that could change the answer.
     """
@@ -105,16 +109,21 @@ def judge_fass(result: Fass, requirement: FassRequirement, *, name: str) -> Verd
     elif requirement.above_floor is not None and floor is not None:
         least = floor + requirement.above_floor * (1.0 - floor)
         wanted.append((f"above the floor of {floor:.3f}: FASS", total, least))
-    below = [
-        f"{what} {beside(part.fass, least)} is below {least:.4g}"
-        for what, part, least in wanted
-        if part.fass is not None and part.fass < least
-    ]
+    found = [(what, part, least, _reached(part, least)) for what, part, least in wanted]
+    below = [_falls_short(*one[:3]) for one in found if one[3] is Outcome.FAIL]
+    unsure = [_straddles(*one[:3]) for one in found if one[3] is Outcome.INCONCLUSIVE]
     if not missing and below and not any(_fails(part, least, 1.0) for _, part, least in wanted):
         missing.append(_unscored(total, "above"))
-    if not missing and not below and any(_fails(part, least, 0.0) for _, part, least in wanted):
+    if not missing and not below and not unsure and any(_fails(part, least, 0.0) for _, part, least in wanted):
         missing.append(_unscored(total, "below"))
-    outcome = Outcome.NOT_MEASURED if missing else Outcome.FAIL if below else Outcome.PASS
+    outcome = (
+        Outcome.NOT_MEASURED if missing else Outcome.FAIL if below else Outcome.INCONCLUSIVE if unsure else Outcome.PASS
+    )
+    hinging = [
+        f"the verdict hinges on {what} within 1e-9 of {least:.4g}: another machine may differ"
+        for what, part, least in wanted
+        if any(end is not None and abs(end - least) < HINGE for end in (part.low, part.high))
+    ]
     cost = result.cost
     forward = cost.predictions + cost.forward + cost.reference_forward
     return Verdict(
@@ -129,8 +138,8 @@ def judge_fass(result: Fass, requirement: FassRequirement, *, name: str) -> Verd
         met=sum(pair.fass is not None and pair.fass >= requirement.score for pair in result.pairs),
         runs=1,
         cost=Cost(rows=forward, rows_asked=forward, seconds=cost.seconds),
-        reasons=(*missing, *below),
-        notes=result.notes(),
+        reasons=(*missing, *below, *unsure),
+        notes=(*result.notes(), *hinging),
         facts=(
             ("explainer", result.method),
             ("model", result.provenance["model"]),
@@ -140,6 +149,25 @@ def judge_fass(result: Fass, requirement: FassRequirement, *, name: str) -> Verd
             ("backward", cost.backward + cost.reference_backward),
             ("parts", tuple(_part(part) for part in (total, *(families.values() if len(families) > 1 else ())))),
         ),
+    )
+
+
+def _reached(part: Summary, least: float) -> Outcome:
+    if part.low is None or part.high is None:
+        return Outcome.INCONCLUSIVE
+    return Outcome.PASS if part.low >= least else Outcome.FAIL if part.high < least else Outcome.INCONCLUSIVE
+
+
+def _falls_short(what: str, part: Summary, least: float) -> str:
+    return f"{what} {beside(part.fass, least)} is below {least:.4g}"
+
+
+def _straddles(what: str, part: Summary, least: float) -> str:
+    if part.low is None or part.high is None:
+        return f"{what} is of one image: there is no interval, give more images"
+    return (
+        f"{what} {beside(part.fass, least)} has a 95 % interval of {part.low:.3f} to {part.high:.3f}, which straddles "
+        f"{least:.4g}: more images, or a lower requirement, decide"
     )
 
 

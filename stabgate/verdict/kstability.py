@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stabgate.errors import InputError
+from stabgate.measure.halves import LEAST_RUNS
+from stabgate.measure.intervals import population_share_interval
 from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict, percent
 
 if TYPE_CHECKING:
@@ -48,50 +50,99 @@ def check_requirement(*, k: Any, share: Any, require: Any, features: int | None 
 
 
 def judge_k(result: KStability, requirement: KRequirement, *, name: str) -> Verdict:
-    """Compare the share of rows that meet the requirement with the share that is required.
+    """Hold the interval of the share of rows that meet the requirement against the share that is required.
 
-    Rows that were not measured never count as met. Where they alone could change the answer, the outcome is
-    NOT MEASURED.
+    The required share is a number of rows; an end of the interval reaches it from half a row below. PASS: the lower
+    end reaches it. FAIL: the upper end does not. INCONCLUSIVE: it lies between. Rows that were not measured never
+    count as met; where the outcome would be another one if they were, it is NOT MEASURED.
     """
     meets = result.meets(requirement.k, requirement.require)
     n, measured, met = len(meets), int(result.measured.sum()), int(meets.sum())
-    needed = math.ceil(requirement.share * n - 1e-9)
     unmeasured = n - measured
-    reasons: list[str] = []
-    if measured == 0:
-        outcome = Outcome.NOT_MEASURED
-    elif met >= needed:
-        outcome = Outcome.PASS
-    elif met + unmeasured >= needed:
-        outcome = Outcome.NOT_MEASURED
-    else:
-        outcome = Outcome.FAIL
-    if outcome is not Outcome.PASS:
-        reasons.append(
-            f"{met} of {n} rows meet {_what(requirement)}, {needed} are needed ({percent(requirement.share)})"
-        )
-    if outcome is Outcome.NOT_MEASURED:
-        reasons.append(f"{unmeasured} of {n} rows were not measured and count as not met")
+    outcome, reasons = _outcome(result, requirement)
     return Verdict(
         name=name,
         outcome=outcome,
         metric=f"share of rows with {_what(requirement)}",
         estimate=None if measured == 0 else met / n,
-        interval=None,
+        interval=result.share_interval(requirement.k, requirement.require),
         requirement=requirement,
         n=n,
         measured=measured,
         met=met,
         runs=result.attributions.runs,
         cost=result.attributions.cost,
-        reasons=tuple(reasons),
-        notes=result.notes(),
+        reasons=reasons
+        if outcome is not Outcome.NOT_MEASURED
+        else (*reasons, f"{unmeasured} of {n} rows were not measured and count as not met"),
+        notes=(*result.notes(), *_hinging(result, requirement, outcome)),
         facts=(
             ("explainer", result.attributions.provenance.get("explainer", "")),
             ("median_k", result.median_k),
+            ("mean_k", result.mean_k),
+            ("mean_k_interval", result.mean_k_interval),
             ("rand_k", result.rand_k),
             ("features", len(result.attributions.features)),
         ),
+    )
+
+
+def _outcome(result: KStability, requirement: KRequirement) -> tuple[Outcome, tuple[str, ...]]:
+    n, unmeasured = len(result.k), int((~result.measured).sum())
+    met = int(result.meets(requirement.k, requirement.require).sum())
+    needed = needed_rows(requirement.share, n)
+    if unmeasured == n:
+        return Outcome.NOT_MEASURED, ()
+    short = f"{met} of {n} rows meet {_what(requirement)}, {needed} are needed ({percent(requirement.share)})"
+    found = _reached(result, requirement, 0)
+    if unmeasured and found is not Outcome.PASS and _reached(result, requirement, unmeasured) is not found:
+        return Outcome.NOT_MEASURED, (short,)
+    if found is Outcome.PASS:
+        return found, ()
+    if found is Outcome.FAIL:
+        return found, (short,)
+    interval = result.share_interval(requirement.k, requirement.require)
+    if interval is None:
+        return found, (f"{result.runs} runs have no interval: at least {LEAST_RUNS} are needed", short)
+    where = f"{percent(round(interval[0], 3))} to {percent(round(interval[1], 3))}"
+    more = "more rows" if result.of_population else "more runs"
+    return found, (
+        f"the 95 % interval of the share, {where}, straddles the requirement; {more}, or a lower requirement, decide",
+        short,
+    )
+
+
+def _reached(result: KStability, requirement: KRequirement, more: int) -> Outcome:
+    """The outcome if `more` rows met the requirement for certain."""
+    n = len(result.k)
+    if result.of_population:
+        met = int(result.meets(requirement.k, requirement.require).sum())
+        low, high = population_share_interval(met + more, n)
+        return _between(low, high, requirement.share)
+    interval = result.count_interval(requirement.k, requirement.require)
+    if interval is None:
+        return Outcome.INCONCLUSIVE
+    return _between(interval[0] + more, interval[1] + more, needed_rows(requirement.share, n) - 0.5)
+
+
+def _between(low: float, high: float, least: float) -> Outcome:
+    return Outcome.PASS if low >= least else Outcome.FAIL if high < least else Outcome.INCONCLUSIVE
+
+
+def needed_rows(share: float, rows: int) -> int:
+    """The number of rows that a share of `rows` is."""
+    return math.ceil(share * rows - 1e-9)
+
+
+def _hinging(result: KStability, requirement: KRequirement, outcome: Outcome) -> tuple[str, ...]:
+    """A word where the outcome would be another one if distances moved by what other machines make of them."""
+    count = int(result.hinging(requirement.k, requirement.require).sum())
+    if not count or outcome is Outcome.NOT_MEASURED:
+        return ()
+    if _reached(result, requirement, count) is _reached(result, requirement, -count):
+        return ()
+    return (
+        f"the verdict hinges on distances within 1e-6 of the threshold on {count} rows: another machine may differ",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from stabgate.cost import Cost
 
@@ -79,6 +79,38 @@ class FassRequirement:
 
 
 @dataclass(frozen=True)
+class RegressionRequirement:
+    """A measurement may fall below its baseline by no more than a margin.
+
+    FAIL only if the drop exceeds the margin and is significant.
+
+    Attributes:
+        metric: "mean k", "share of rows with k >= 3" or "FASS"; of each, higher is better.
+        max_drop: margin in the metric's own unit.
+        level: of significance.
+        baseline: name of what it is compared with.
+        runs: m of both.
+    """
+
+    metric: str
+    max_drop: float
+    level: float
+    baseline: str
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{self.metric} may fall by at most {self.max_drop:g}"
+
+
+Requirement: TypeAlias = KRequirement | FassRequirement | RegressionRequirement
+REQUIREMENTS: dict[str, type[Requirement]] = {
+    "k-stability": KRequirement,
+    "FASS": FassRequirement,
+    "regression": RegressionRequirement,
+}
+
+
+@dataclass(frozen=True)
 class Verdict:
     """One gate's outcome and what it rests on.
 
@@ -104,7 +136,7 @@ class Verdict:
     metric: str
     estimate: float | None
     interval: tuple[float, float] | None
-    requirement: KRequirement | FassRequirement
+    requirement: Requirement
     n: int
     measured: int
     met: int

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stabgate.columns import Floats
 from stabgate.errors import InputError, ModelError
+from stabgate.fingerprint import digest_of
 from stabgate.measure.fass.invariance import Invariance
 from stabgate.measure.fass.methods import as_methods, shared_model
 from stabgate.measure.fass.milder import Milder
@@ -19,6 +20,7 @@ from stabgate.measure.fass.result import Fass
 from stabgate.measure.fass.work import Comparing, Work
 from stabgate.perturbations import resolve, validate_images
 from stabgate.progress import Progress
+from stabgate.runs import versions
 from stabgate.seeds import row_seed
 from stabgate.similarity import DEFAULT_REDUCTION, DEFAULT_TOP, DEFAULT_WEIGHTS, Reduction
 
@@ -139,6 +141,8 @@ def measure_fass(
             "device": str(where),
             "notes": list(network.notes),
             "package": {"torch": str(torch.__version__)},
+            "hashes": {"images": [digest_of(image.cpu().numpy())[:16] for image in tensor], "model": network.hash()},
+            "versions": {**versions(), "torch": str(torch.__version__)},
         },
         _milder=Milder(network.predict, originals, rule, draws, where),
     )
