@@ -6,15 +6,17 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stabgate.errors import InputError
 from stabgate.measure.halves import LEAST_RUNS
-from stabgate.measure.intervals import population_share_interval
+from stabgate.measure.intervals import count_interval, population_share_interval
 from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict, percent
 
 if TYPE_CHECKING:
     from stabgate.measure.kresult import KStability
 
+HALF_A_ROW = 0.5  # numbers of rows are whole: an end of an interval belongs to the nearest one
 REQUIRE = ("order", "membership", "both")
 
 
@@ -118,14 +120,15 @@ def _reached(result: KStability, requirement: KRequirement, more: int) -> Outcom
     if result.of_population:
         met = int(result.meets(requirement.k, requirement.require).sum())
         low, high = population_share_interval(met + more, n)
-        return _between(low, high, requirement.share)
+        return between(low, high, requirement.share)
     interval = result.count_interval(requirement.k, requirement.require)
     if interval is None:
         return Outcome.INCONCLUSIVE
-    return _between(interval[0] + more, interval[1] + more, needed_rows(requirement.share, n) - 0.5)
+    return between(interval[0] + more, interval[1] + more, needed_rows(requirement.share, n) - 0.5)
 
 
-def _between(low: float, high: float, least: float) -> Outcome:
+def between(low: float, high: float, least: float) -> Outcome:
+    """What an interval says of the least value that is asked for."""
     return Outcome.PASS if low >= least else Outcome.FAIL if high < least else Outcome.INCONCLUSIVE
 
 
