@@ -158,13 +158,22 @@ class KStability:
             for level in (self.threshold - HINGE, self.threshold + HINGE)
         ]
 
-    @cached_property
+    @property
     def rand_k(self) -> float:
         """Median k of RAND (i.i.d. uniform attributions) with the same number of features, runs and settings."""
+        return self._rand[0]
+
+    def rand_curve(self) -> sep.SeparabilityCurve:
+        """The separability curve of RAND, as `curve`."""
+        return self._rand[1]
+
+    @cached_property
+    def _rand(self) -> tuple[float, sep.SeparabilityCurve]:
         runs, instances, features = self.attributions.values.shape
         rows = min(instances, RAND_ROWS)
         rng = np.random.default_rng(row_seed(int(self.attributions.provenance.get("seed", 0)), 0, "RAND"))
-        return float(np.median(numbers_of(rng.random((runs, rows, features)), self.settings).k))
+        found = numbers_of(rng.random((runs, rows, features)), self.settings)
+        return float(np.median(found.k)), sep.separability_curve(found.distances, found.ranking)
 
     @property
     def of_population(self) -> bool:

@@ -7,12 +7,14 @@
     measuring    `measure_fass`
     aggregates   means with intervals clustered by image
     result       `Fass`
+    examples     maps of the worst pairs, to look at
     milder       which severity would have kept enough predictions
 
 Source: [F] "Feature Attribution Stability Suite", arXiv 2604.02532. Importing this room leaves torch alone.
 """
 
 from stabgate.measure.fass.aggregates import Summary
+from stabgate.measure.fass.examples import Example
 from stabgate.measure.fass.measuring import measure_fass
 from stabgate.measure.fass.pairs import CHANGED, ERROR, NO_SIGNAL, RETAINED, Pair
 from stabgate.measure.fass.references import Reference
@@ -23,6 +25,7 @@ __all__ = [
     "ERROR",
     "NO_SIGNAL",
     "RETAINED",
+    "Example",
     "Fass",
     "FassCost",
     "Pair",

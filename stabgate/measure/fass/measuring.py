@@ -144,6 +144,7 @@ def measure_fass(
             "hashes": {"images": [digest_of(image.cpu().numpy())[:16] for image in tensor], "model": network.hash()},
             "versions": {**versions(), "torch": str(torch.__version__)},
         },
+        examples=tuple(example for m in methods for example in work.examples.of(m.name)),
         _milder=Milder(network.predict, originals, rule, draws, where),
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stabgate.errors import InputError
 from stabgate.measure.fass.aggregates import Summary, summarise
+from stabgate.measure.fass.examples import Example
 from stabgate.measure.fass.milder import Milder, Try
 from stabgate.measure.fass.pairs import ERROR, MOST_DRAWS, NO_SIGNAL, Pair
 from stabgate.measure.fass.references import Reference
@@ -74,6 +75,7 @@ class Fass:
         predictions: images predicted, for all methods together.
         seconds: wall clock of the measurement.
         provenance: model, methods with their settings and target layer, seed, protocol and options, as plain values.
+        examples: the worst pairs of each perturbation with their images and maps, made small; the worst first.
     """
 
     pairs: tuple[Pair, ...]
@@ -85,6 +87,7 @@ class Fass:
     predictions: int
     seconds: float
     provenance: dict[str, Any]
+    examples: tuple[Example, ...] = ()
     _milder: Milder | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -105,6 +108,7 @@ class Fass:
             methods=(method,),
             references={method: self.references[method]},
             costs={method: self.costs.get(method, FassCost())},
+            examples=tuple(example for example in self.examples if example.method == method),
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stabgate.measure.fass.examples import Examples
 from stabgate.measure.fass.methods import Method
 from stabgate.measure.fass.pairs import (
     CHUNK,
@@ -84,6 +85,7 @@ class Work:
         sample: images whose maps are kept for the references.
         costs: what each method has cost.
         scores: of each retained attempt under each method: similarity, or why there is none.
+        examples: pairs to look at.
     """
 
     methods: tuple[Method, ...]
@@ -96,6 +98,10 @@ class Work:
     costs: dict[str, FassCost] = field(default_factory=dict)
     scores: dict[tuple[str, Attempt], MapSimilarity | str] = field(default_factory=dict)
     sampled: dict[str, dict[int, torch.Tensor]] = field(default_factory=dict)
+    examples: Examples = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.examples = Examples(self.comparing.protocol == "aligned", self.comparing.reduction)
 
     def explain(self, images: list[int], kept: Sequence[Attempt], progress: Progress) -> None:
         """Maps of these originals once per method, then of their retained copies, compared at once."""
@@ -213,6 +219,10 @@ class Work:
         scores, incomparable = each(compare, list(after))
         for j, found in (scores | reasons | incomparable).items():
             self.scores[method.name, part[j]] = found
+        for j, found in scores.items():
+            a = part[j]
+            pictures, maps = (self.originals.images[a.image], copies[j]), (before[j], after[j])
+            self.examples.offer(method.name, perturbation, a, self.originals.ids[a.image], pictures, maps, found)
 
     def _count(self, method: Method, before: tuple[int, int], *, maps: int = 0, reference_maps: int = 0) -> None:
         forward, backward = (now - then for now, then in zip(method.passes(), before, strict=True))
