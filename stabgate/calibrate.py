@@ -1,8 +1,8 @@
 """A/A runs of a gate: the same model under disjoint seeds, and what they say of runs, requirement and margin.
 
 Each gate is measured several times, each time with a seed of its own. Rows are independent given the model, so any
-mixture of rows from different repetitions is a measurement that might have been: thousands of them tell how often a gate
-would fail or be inconclusive although nothing has changed.
+mixture of rows from different repetitions is a measurement that might have been: thousands of them tell how often a
+gate would fail or be inconclusive although nothing has changed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from stabgate.columns import Floats
 from stabgate.errors import InputError
 from stabgate.measure.halves import LEAST_RUNS
+from stabgate.measure.intervals import count_interval
 from stabgate.measure.kstability import stability_of
 from stabgate.measure.record import Record
-from stabgate.verdict.kstability import judge_counts, needed_rows
+from stabgate.verdict.kstability import HALF_A_ROW, between, needed_rows
 from stabgate.verdict.verdicts import KRequirement, Outcome
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Calibration:
         if self.runs is not None:
             found.append(f"  runs: {self.runs}")
         found.append(
-            f"  margin: max_drop={self.margin:g}: an unchanged model fails {100 * self.margin_rate:.1f} % of comparisons"
+            f"  margin: max_drop={self.margin:g}: an unchanged model fails in {100 * self.margin_rate:.1f} % of runs"
         )
         return found + [f"  note: {note}" for note in self.notes]
 
@@ -236,7 +237,7 @@ class _Library:
     def suggested_share(self) -> float:
         """The largest share of whole rows that is `ERRORS` standard errors below what is measured; 0 for none."""
         rows = self.met.shape[1]
-        return max(0, math.floor(rows * (self.measured - ERRORS * self.error) + 1e-9)) / rows
+        return float(max(0, math.floor(rows * (self.measured - ERRORS * self.error) + 1e-9)) / rows)
 
     def rates(self, share: float) -> Rates:
         repeats, rows = self.met.shape
@@ -244,16 +245,15 @@ class _Library:
         which = rng.integers(0, repeats, (EXPERIMENTS, rows))
         columns = np.arange(rows)
         met, chances = self.met[which, columns], self.chances[which, columns]
-        needed = needed_rows(share, rows)
-        outcomes = [
-            judge_counts(m, c, needed, deterministic=self.deterministic) for m, c in zip(met, chances, strict=True)
-        ]
+        least = needed_rows(share, rows) - HALF_A_ROW
+        intervals = [count_interval(m, c, deterministic=self.deterministic) for m, c in zip(met, chances, strict=True)]
+        outcomes = [between(low, high, least) for low, high in intervals]
         found = {outcome: outcomes.count(outcome) / EXPERIMENTS for outcome in Outcome}
         return Rates(found[Outcome.PASS], found[Outcome.FAIL], found[Outcome.INCONCLUSIVE])
 
 
 def _margin(records: Sequence[Record], name: str) -> tuple[float, float]:
-    """The drop that an unchanged model stays below in 99 % of comparisons, and its rate of failures with that margin."""
+    """The drop that an unchanged model stays below in 99 % of comparisons, and how often it fails with that margin."""
     from stabgate.verdict.regression import judge_regression
 
     rng = np.random.default_rng(1)

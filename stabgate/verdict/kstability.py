@@ -6,11 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stabgate.errors import InputError
 from stabgate.measure.halves import LEAST_RUNS
-from stabgate.measure.intervals import count_interval, population_share_interval
+from stabgate.measure.intervals import population_share_interval
 from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict, percent
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _reached(result: KStability, requirement: KRequirement, more: int) -> Outcom
     interval = result.count_interval(requirement.k, requirement.require)
     if interval is None:
         return Outcome.INCONCLUSIVE
-    return between(interval[0] + more, interval[1] + more, needed_rows(requirement.share, n) - 0.5)
+    return between(interval[0] + more, interval[1] + more, needed_rows(requirement.share, n) - HALF_A_ROW)
 
 
 def between(low: float, high: float, least: float) -> Outcome:
