@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from stabgate.forecast import CostEstimate, CostWarning
     from stabgate.gate import assert_min_k_stability
     from stabgate.gate_fass import assert_min_fass
+    from stabgate.gate_regression import assert_no_regression
     from stabgate.image_models import ImageModel
     from stabgate.measure.fass import Fass, measure_fass
     from stabgate.measure.kresult import KStability
     from stabgate.measure.kstability import compare_methods, measure_k_stability
+    from stabgate.measure.record import Record
     from stabgate.separability import distance_matrix, group_stability, k_stability
     from stabgate.similarity import MapSimilarity, compare_maps, score_above_floor
     from stabgate.verdict.verdicts import Outcome, Verdict
@@ -53,12 +55,14 @@ _HOMES = {
     "MissingDependencyError": "errors",
     "ModelError": "errors",
     "Outcome": "verdict.verdicts",
+    "Record": "measure.record",
     "StabgateError": "errors",
     "StabilityError": "errors",
     "Verdict": "verdict.verdicts",
     "as_model": "adapters",
     "assert_min_fass": "gate_fass",
     "assert_min_k_stability": "gate",
+    "assert_no_regression": "gate_regression",
     "compare_maps": "similarity",
     "compare_methods": "measure.kstability",
     "distance_matrix": "separability",

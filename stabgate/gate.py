@@ -18,6 +18,7 @@ from stabgate.verdict.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
     from stabgate.measure.fass import Fass
+    from stabgate.measure.record import Record
 
 POLICIES = ("fail", "warn")
 
@@ -71,11 +72,13 @@ class Judged:
         verdict: what was found.
         message: why it did not pass, in full; empty where it did.
         result: what was measured.
+        before: the earlier measurement that it was compared with, where it was.
     """
 
     verdict: Verdict
     message: str
     result: KStability | Fass
+    before: Record | None = None
 
 
 def judge_min_k_stability(
@@ -110,7 +113,7 @@ def judge_min_k_stability(
     requirement = k_requirement(result, k=k, share=share, require=require)
     explainer = str(result.attributions.provenance.get("explainer", "explainer"))
     verdict = judge_k(result, requirement, name=name or explainer)
-    message = "" if verdict.passed else failure_text(verdict, result, replay=replay or _replay(result))
+    message = "" if verdict.passed else failure_text(verdict, result, replay=replay or k_replay(result))
     return Judged(verdict, message, result)
 
 
@@ -144,6 +147,7 @@ def _refuse_unknown(measuring: Mapping[str, Any]) -> None:
             raise InputError(f"unknown option {option}{hint} (known: {', '.join(known)})")
 
 
-def _replay(result: KStability) -> str:
+def k_replay(result: KStability) -> str:
+    """The call that measures the same again."""
     seed = result.attributions.provenance.get("seed", 0)
     return f"measure_k_stability(explainer, X, runs={result.runs}, threshold={result.threshold:g}, seed={seed})"

@@ -115,11 +115,12 @@ def judge_min_fass(
         result = measure_fass(result_or_explainer, images, **measuring)
     requirement = fass_requirement(result, **asked)
     verdict = judge_fass(result, requirement, name=name or result.method)
-    message = "" if verdict.passed else fass_failure_text(verdict, result, replay=replay or _replay(result))
+    message = "" if verdict.passed else fass_failure_text(verdict, result, replay=replay or fass_replay(result))
     return Judged(verdict, message, result)
 
 
-def _replay(result: Fass) -> str:
+def fass_replay(result: Fass) -> str:
+    """The call that measures the same again."""
     found = result.provenance
     options = {"protocol": found["protocol"], "seed": found["seed"], **found["options"]}
     shown = ", ".join(f"{name}={_shown(value)}" for name, value in options.items())

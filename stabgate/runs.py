@@ -130,7 +130,8 @@ def collect(
     if work.store is not None:
         work.store.cache.trim()
     cost += replace(explainer.cost - before, seconds=time.perf_counter() - started)
-    attributions = _assemble(work, measured, seed, cost, population=isinstance(rows, str))
+    asked = {"target": target.item() if isinstance(target, np.generic) else target, "population": isinstance(rows, str)}
+    attributions = _assemble(work, measured, seed, cost, asked)
     return attributions if groups is None else attributions.grouped(groups, add=explainer.additive)
 
 
@@ -266,7 +267,9 @@ def _one_thread_each() -> AbstractContextManager[Any]:
     return limits
 
 
-def _assemble(work: _Work, measured: Sequence[_Measured], seed: int, cost: Cost, *, population: bool) -> Attributions:
+def _assemble(
+    work: _Work, measured: Sequence[_Measured], seed: int, cost: Cost, asked: Mapping[str, Any]
+) -> Attributions:
     rows, seeds = work.rows, work.seeds
     values = np.full((len(seeds), len(rows.ids), len(rows.features)), np.nan)
     failures: dict[Hashable, str] = {}
@@ -279,7 +282,7 @@ def _assemble(work: _Work, measured: Sequence[_Measured], seed: int, cost: Cost,
         **work.explainer.describe(),
         "seed": int(seed),
         "runs": len(seeds),
-        "population": population,
+        **asked,
         "hashes": content_hashes(work.explainer, rows),
         "versions": versions(),
         "cache": f"off: {work.no_store}"

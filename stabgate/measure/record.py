@@ -19,6 +19,7 @@ SCHEMA = 1
 K = "k-stability"
 FASS = "FASS"
 LEADING = 10  # features of each row that are kept by name, best first
+DIGITS = 6  # decimals of a score: as many as a baseline's file has, so that a record equals what is read back from it
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Record:
         seed: of the measurement.
         features: names of the features (k-stability).
         settings: what the numbers depend on beside explainer, model and data.
-        explainer: name, settings, package version, background.
+        explainer: name, settings, package version, background, the target that was asked for.
         model: what the model calls itself.
         model_hash: None where the model has no fingerprint.
         columns_hash: of the columns' names, types and levels.
@@ -223,7 +224,7 @@ def _of_fass(result: Fass) -> Record:
     hashes = found.get("hashes", {})
     images = dict(zip(result.images, hashes.get("images", ()), strict=False))
     pairs = [
-        PairRecord(row_text(p.image), images.get(p.image, ""), p.perturbation, p.draw, p.status, p.fass)
+        PairRecord(row_text(p.image), images.get(p.image, ""), p.perturbation, p.draw, p.status, _rounded(p.fass))
         for p in result.pairs
     ]
     options = {name: found[name] for name in ("protocol", "invariance", "weights", "reduction", "top", "redraw")}
@@ -233,7 +234,7 @@ def _of_fass(result: Fass) -> Record:
         runs=1,
         seed=int(found["seed"]),
         settings=_plain({**options, "perturbations": sorted(found["perturbations"]), "shape": found["shape"]}),
-        explainer={**_explainer(method), "explainer": result.method},
+        explainer={**_explainer(method), "explainer": result.method, "target": _plain(found["options"].get("target"))},
         model=str(found["model"]),
         model_hash=hashes.get("model"),
         columns_hash=None,
@@ -244,9 +245,18 @@ def _of_fass(result: Fass) -> Record:
 
 
 def _explainer(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {n: _plain(found[n]) for n in ("explainer", "settings", "package", "background", "groups") if n in found}
+    return {
+        n: _plain(found[n])
+        for n in ("explainer", "settings", "package", "background", "groups", "target")
+        if n in found
+    }
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, DIGITS)
 
 
 def _plain(value: Any) -> Any:
-    """JSON values, as they would be read back."""
-    return json.loads(json.dumps(value, default=lambda item: item.tolist() if hasattr(item, "tolist") else str(item)))
+    """JSON values, as they would be read back; NaN and the infinities, which JSON lacks, as text."""
+    text = json.dumps(value, default=lambda item: item.tolist() if hasattr(item, "tolist") else str(item))
+    return json.loads(text, parse_constant=str)

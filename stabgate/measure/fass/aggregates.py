@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stabgate.columns import Floats
 from stabgate.measure.fass.pairs import CHANGED, ERROR, NO_SIGNAL, RETAINED, Pair
 
 CONFIDENCE = 0.95
@@ -85,24 +86,36 @@ def clustered_interval(
 ) -> tuple[float, float] | None:
     """Interval of the mean of `values`, for values that are dependent within a cluster (an image).
 
-    The mean over values is recomputed without each cluster in turn; the variance of these G means, times
-    (G - 1)**2 / G, is the jackknife variance of the mean, and the quantile is Student's with G - 1 degrees of
-    freedom. With equally many values per cluster this is exactly the t interval of the cluster means.
+    The standard error is that of `clustered_mean`, the quantile Student's with G - 1 degrees of freedom. With equally
+    many values per cluster this is exactly the t interval of the cluster means.
 
     Returns:
         The interval, its ends not above 1; None below two clusters.
+    """
+    found = clustered_mean(values, clusters)
+    if found is None:
+        return None
+    from scipy.stats import t
+
+    centre, error, groups = found
+    half = float(t.ppf(0.5 + confidence / 2, groups - 1)) * error
+    return min(centre - half, 1.0), min(centre + half, 1.0)
+
+
+def clustered_mean(values: Sequence[float] | Floats, clusters: Sequence[Hashable]) -> tuple[float, float, int] | None:
+    """Mean of `values`, its standard error and the number G of clusters; None below two clusters.
+
+    The mean over values is recomputed without each cluster in turn; the variance of these G means, times
+    (G - 1)**2 / G, is the jackknife variance of the mean.
     """
     names = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
     groups = len(names)
     if groups < 2:
         return None
-    from scipy.stats import t
-
     where = np.array([names[name] for name in clusters])
     sums = np.bincount(where, weights=np.asarray(values, dtype=np.float64))
     counts = np.bincount(where).astype(np.float64)
     centre = float(sums.sum() / counts.sum())
     without = (sums.sum() - sums) / (counts.sum() - counts)
     variance = float((groups - 1) / groups * np.square(without - without.mean()).sum())
-    half = float(t.ppf(0.5 + confidence / 2, groups - 1)) * variance**0.5
-    return min(centre - half, 1.0), min(centre + half, 1.0)
+    return centre, variance**0.5, groups
