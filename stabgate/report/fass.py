@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from stabgate.verdict.fass import beside
+from stabgate.verdict.numbers import beside, interval_beside
 from stabgate.verdict.verdicts import FassRequirement, Verdict
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def fass_failure_text(verdict: Verdict, result: Fass, *, replay: str) -> str:
     if verdict.estimate is not None:
         measured = f"measured {beside(verdict.estimate, requirement.score)}"
         if verdict.interval is not None:
-            measured += f" (95 % interval {verdict.interval[0]:.3f} to {verdict.interval[1]:.3f}, by image)"
+            measured += f" (95 % interval {interval_beside(verdict.interval, requirement.score)}, by image)"
     lines = [
         f"{verdict.outcome}: {verdict.name}: required {requirement}, {measured} over {verdict.measured} of "
         f"{verdict.n} pairs [{requirement.protocol}, {verdict.fact('explainer')} on {verdict.fact('model')}]"
@@ -50,7 +50,8 @@ def fass_failure_text(verdict: Verdict, result: Fass, *, replay: str) -> str:
     above = verdict.fact("above_floor")
     lines.append(
         f"  floor (another image's map) {score(verdict.fact('floor'))}, re-seed (same image, another seed) "
-        f"{score(verdict.fact('reseed'))}" + ("" if above is None else f", {score(above)} above the floor")
+        f"{score(verdict.fact('reseed'))}"
+        + ("" if above is None else f", {beside(above, requirement.above_floor or 0.0)} above the floor")
     )
     worst = sorted(
         (part for part in result.by_perturbation() if part.fass is not None), key=lambda part: part.fass or 0.0
@@ -82,6 +83,9 @@ def score(value: float | None) -> str:
 def fass_rows(verdict: Verdict) -> list[tuple[str, ...]]:
     """One gate as rows of the table: all its pairs, then each family of perturbations."""
     rows = []
+    requirement = verdict.requirement
+    assert isinstance(requirement, FassRequirement)
+    least = {"all": requirement.score, **dict(requirement.families)}
     for i, (name, ssim, spearman, jaccard, fass, retention) in enumerate(verdict.fact("parts")):
         own = i == 0
         rows.append(
@@ -89,7 +93,8 @@ def fass_rows(verdict: Verdict) -> list[tuple[str, ...]]:
                 verdict.name if own else "",
                 str(verdict.fact("explainer")),
                 str(name),
-                *(score(value) for value in (ssim, spearman, jaccard, fass)),
+                *(score(value) for value in (ssim, spearman, jaccard)),
+                beside(fass, least[name]) if name in least else score(fass),
                 f"{100 * retention:.1f} %",
                 score(verdict.fact("floor")),
                 score(verdict.fact("reseed")),

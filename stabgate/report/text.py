@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict, percent
+from stabgate.verdict.kstability import needed_rows
+from stabgate.verdict.numbers import beside, interval_beside, percent_beside
+from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict
 
 if TYPE_CHECKING:
     from stabgate.measure.kresult import KStability
@@ -26,7 +28,7 @@ def failure_text(verdict: Verdict, result: KStability, *, replay: str) -> str:
     if verdict.estimate is None:
         measured = "measured nothing"
     else:
-        measured = f"measured {percent(verdict.estimate)} ({verdict.met} of {verdict.n} rows{_interval(verdict)})"
+        measured = f"measured {share(verdict)} ({verdict.met} of {verdict.n} rows{_interval(verdict)})"
     lines = [
         f"{verdict.outcome}: {verdict.name}: required {requirement}, {measured}"
         f" [distance >= {requirement.threshold:g}, {verdict.runs} runs, {requirement.rule}]"
@@ -45,8 +47,15 @@ def failure_text(verdict: Verdict, result: KStability, *, replay: str) -> str:
 def _interval(verdict: Verdict) -> str:
     if verdict.interval is None:
         return ""
-    low, high = (percent(round(end, 3)) for end in verdict.interval)
-    return f", 95 % interval {low} to {high}"
+    line = verdict.fact("decided_at") or _required(verdict).share
+    return f", 95 % interval {interval_beside(verdict.interval, line, as_percent=True)}"
+
+
+def share(verdict: Verdict) -> str:
+    """The share of rows that meet the requirement, on the side of it on which enough rows do or do not."""
+    least = _required(verdict).share
+    estimate = verdict.met / verdict.n if verdict.estimate is None else verdict.estimate
+    return percent_beside(estimate, least, holds=verdict.met >= needed_rows(least, verdict.n))
 
 
 def _required(verdict: Verdict) -> KRequirement:
@@ -94,11 +103,7 @@ def blockers(result: KStability, i: int, k: int, require: str) -> list[tuple[str
 
 def distance(d: float, result: KStability) -> str:
     """A distance with as many digits as it takes to stand on its own side of the threshold."""
-    for digits in range(2, 16):
-        text = f"{d:.{digits}f}"
-        if (float(text) >= result.threshold) == (d >= result.threshold):
-            return text
-    return repr(d)
+    return beside(d, result.threshold, digits=2)
 
 
 def clip(name: str) -> str:
@@ -130,7 +135,7 @@ NUMERIC = frozenset({2, 5, 6, 7, 8})
 
 def table_row(verdict: Verdict) -> tuple[str, ...]:
     """One gate as the cells of the table."""
-    met = "-" if verdict.estimate is None else f"{verdict.met}/{verdict.n} ({percent(verdict.estimate)})"
+    met = "-" if verdict.estimate is None else f"{verdict.met}/{verdict.n} ({share(verdict)})"
     return (
         verdict.name,
         str(verdict.fact("explainer")),

@@ -10,7 +10,8 @@ import numpy as np
 
 from stabgate.cost import Cost
 from stabgate.errors import InputError
-from stabgate.verdict.verdicts import FassRequirement, Outcome, Verdict, percent
+from stabgate.verdict.numbers import beside, exact, interval_beside, percent_beside, required_percent
+from stabgate.verdict.verdicts import FassRequirement, Outcome, Verdict
 
 if TYPE_CHECKING:
     from stabgate.measure.fass import Fass, Summary
@@ -107,7 +108,7 @@ def judge_fass(result: Fass, requirement: FassRequirement, *, name: str) -> Verd
         why = result.references[result.method][0].note if floor is None else f"it is {floor:.2f}"
         missing.append(f"no floor to stand above: {why}")
     elif requirement.above_floor is not None and floor is not None:
-        least = floor + requirement.above_floor * (1.0 - floor)
+        least = round(floor + requirement.above_floor * (1.0 - floor), 6)  # what is compared is what is shown
         wanted.append((f"above the floor of {floor:.3f}: FASS", total, least))
     found = [(what, part, least, _reached(part, least)) for what, part, least in wanted]
     below = [_falls_short(*one[:3]) for one in found if one[3] is Outcome.FAIL]
@@ -120,7 +121,7 @@ def judge_fass(result: Fass, requirement: FassRequirement, *, name: str) -> Verd
         Outcome.NOT_MEASURED if missing else Outcome.FAIL if below else Outcome.INCONCLUSIVE if unsure else Outcome.PASS
     )
     hinging = [
-        f"the verdict hinges on {what} within 1e-9 of {least:.4g}: another machine may differ"
+        f"the verdict hinges on {what} within 1e-9 of {exact(least)}: another machine may differ"
         for what, part, least in wanted
         if any(end is not None and abs(end - least) < HINGE for end in (part.low, part.high))
     ]
@@ -159,27 +160,16 @@ def _reached(part: Summary, least: float) -> Outcome:
 
 
 def _falls_short(what: str, part: Summary, least: float) -> str:
-    return f"{what} {beside(part.fass, least)} is below {least:.4g}"
+    return f"{what} {beside(part.fass, least)} is below {exact(least)}"
 
 
 def _straddles(what: str, part: Summary, least: float) -> str:
     if part.low is None or part.high is None:
         return f"{what} is of one image: there is no interval, give more images"
     return (
-        f"{what} {beside(part.fass, least)} has a 95 % interval of {part.low:.3f} to {part.high:.3f}, which straddles "
-        f"{least:.4g}: more images, or a lower requirement, decide"
+        f"{what} {beside(part.fass, least)} has a 95 % interval of {interval_beside((part.low, part.high), least)}, "
+        f"which straddles {exact(least)}: more images, or a lower requirement, decide"
     )
-
-
-def beside(value: float | None, threshold: float) -> str:
-    """A score with as many digits as it takes to stand on its own side of the threshold, three at least."""
-    if value is None:
-        return "-"
-    for digits in range(3, 16):
-        text = f"{value:.{digits}f}"
-        if (float(text) >= threshold) == (value >= threshold):
-            return text
-    return repr(value)
 
 
 def _few(part: Summary, requirement: FassRequirement) -> bool:
@@ -190,8 +180,8 @@ def _short(result: Fass, part: Summary, requirement: FassRequirement) -> str:
     """Why a perturbation was not measured, and what would help."""
     share, least = requirement.min_retention, requirement.min_pairs
     text = (
-        f"{part.name}: {part.retained} of {part.attempted} pairs retained ({percent(part.retention)}); {least} pairs "
-        f"and {percent(share)} are needed"
+        f"{part.name}: {part.retained} of {part.attempted} pairs retained "
+        f"({percent_beside(part.retention, share)}); {least} pairs and {required_percent(share)} are needed"
     )
     lost = [
         f"{count} {what}"

@@ -10,7 +10,8 @@ import numpy as np
 from stabgate.errors import InputError
 from stabgate.measure.halves import LEAST_RUNS
 from stabgate.measure.intervals import population_share_interval
-from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict, percent
+from stabgate.verdict.numbers import exact, interval_beside, required_percent
+from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict
 
 if TYPE_CHECKING:
     from stabgate.measure.kresult import KStability
@@ -60,11 +61,11 @@ def judge_k(result: KStability, requirement: KRequirement, *, name: str) -> Verd
     meets = result.meets(requirement.k, requirement.require)
     n, measured, met = len(meets), int(result.measured.sum()), int(meets.sum())
     unmeasured = n - measured
-    outcome, reasons = _outcome(result, requirement)
+    outcome, reasons = outcome_of(result, requirement)
     return Verdict(
         name=name,
         outcome=outcome,
-        metric=f"share of rows with {_what(requirement)}",
+        metric=f"share of rows with {requirement.what}",
         estimate=None if measured == 0 else met / n,
         interval=result.share_interval(requirement.k, requirement.require),
         requirement=requirement,
@@ -84,17 +85,18 @@ def judge_k(result: KStability, requirement: KRequirement, *, name: str) -> Verd
             ("mean_k_interval", result.mean_k_interval),
             ("rand_k", result.rand_k),
             ("features", len(result.attributions.features)),
+            ("decided_at", decided_at(result, requirement)),
         ),
     )
 
 
-def _outcome(result: KStability, requirement: KRequirement) -> tuple[Outcome, tuple[str, ...]]:
+def outcome_of(result: KStability, requirement: KRequirement) -> tuple[Outcome, tuple[str, ...]]:
     n, unmeasured = len(result.k), int((~result.measured).sum())
     met = int(result.meets(requirement.k, requirement.require).sum())
     needed = needed_rows(requirement.share, n)
     if unmeasured == n:
         return Outcome.NOT_MEASURED, ()
-    short = f"{met} of {n} rows meet {_what(requirement)}, {needed} are needed ({percent(requirement.share)})"
+    short = f"{met} of {n} rows meet {requirement.what}, {needed} are needed ({required_percent(requirement.share)})"
     found = _reached(result, requirement, 0)
     if unmeasured and found is not Outcome.PASS and _reached(result, requirement, unmeasured) is not found:
         return Outcome.NOT_MEASURED, (short,)
@@ -105,12 +107,22 @@ def _outcome(result: KStability, requirement: KRequirement) -> tuple[Outcome, tu
     interval = result.share_interval(requirement.k, requirement.require)
     if interval is None:
         return found, (f"{result.runs} runs have no interval: at least {LEAST_RUNS} are needed", short)
-    where = f"{percent(round(interval[0], 3))} to {percent(round(interval[1], 3))}"
+    line = decided_at(result, requirement)
+    where, at = interval_beside(interval, line, as_percent=True), required_percent(round(line, 9))
+    if not result.of_population:
+        at += f" ({exact(needed - HALF_A_ROW)} of {n} rows, half a row below what is needed)"
     more = "more rows" if result.of_population else "more runs"
     return found, (
-        f"the 95 % interval of the share, {where}, straddles the requirement; {more}, or a lower requirement, decide",
+        f"the 95 % interval of the share, {where}, straddles {at}; {more}, or a lower requirement, decide",
         short,
     )
+
+
+def decided_at(result: KStability, requirement: KRequirement) -> float:
+    """The share that the ends of the interval are held against."""
+    if result.of_population:
+        return requirement.share
+    return (needed_rows(requirement.share, len(result.k)) - HALF_A_ROW) / len(result.k)
 
 
 def _reached(result: KStability, requirement: KRequirement, more: int) -> Outcome:
@@ -146,7 +158,3 @@ def _hinging(result: KStability, requirement: KRequirement, outcome: Outcome) ->
     return (
         f"the verdict hinges on distances within 1e-6 of the threshold on {count} rows: another machine may differ",
     )
-
-
-def _what(requirement: KRequirement) -> str:
-    return str(requirement).removesuffix(f" on {percent(requirement.share)} of rows")

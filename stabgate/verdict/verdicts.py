@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from stabgate.cost import Cost
+from stabgate.verdict.numbers import exact, required_percent
+from stabgate.verdict.numbers import percent as percent  # it stood here
 
 
 class Outcome(StrEnum):
@@ -43,12 +45,16 @@ class KRequirement:
     runs: int
 
     def __str__(self) -> str:
-        what = {
+        return f"{self.what} on {required_percent(self.share)} of rows"
+
+    @property
+    def what(self) -> str:
+        """What a row must meet, in words."""
+        return {
             "order": f"k >= {self.k}",
             "membership": f"top-{self.k} group certified",
             "both": f"k >= {self.k} and top-{self.k} group certified",
         }[self.require]
-        return f"{what} on {percent(self.share)} of rows"
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,9 @@ class FassRequirement:
     protocol: str
 
     def __str__(self) -> str:
-        parts = [f"FASS >= {self.score:g}", *(f"{family} >= {least:g}" for family, least in self.families)]
+        parts = [f"FASS >= {exact(self.score)}", *(f"{family} >= {exact(least)}" for family, least in self.families)]
         if self.above_floor is not None:
-            parts.append(f"above floor >= {self.above_floor:g}")
+            parts.append(f"above floor >= {exact(self.above_floor)}")
         return ", ".join(parts)
 
 
@@ -99,7 +105,7 @@ class RegressionRequirement:
     runs: int
 
     def __str__(self) -> str:
-        return f"{self.metric} may fall by at most {self.max_drop:g}"
+        return f"{self.metric} may fall by at most {exact(self.max_drop)}"
 
 
 Requirement: TypeAlias = KRequirement | FassRequirement | RegressionRequirement
@@ -154,12 +160,3 @@ class Verdict:
     def fact(self, name: str) -> Any:
         """One of `facts`, or None."""
         return dict(self.facts).get(name)
-
-
-def percent(share: float) -> str:
-    """A share as text that never rounds onto another number: 90 %, 66.7 %, 99.95 %."""
-    for digits in (0, 1, 2, 3):
-        text = f"{100 * share:.{digits}f}"
-        if abs(float(text) - 100 * share) < 10.0**-digits / 20 or digits == 3:
-            break
-    return f"{text} %"
