@@ -134,6 +134,7 @@ class Gate:
             raise self._shortened(error) from self._cause(error)
         verdict, label = judged.verdict, report.name
         found = replace(report, verdict=verdict, message=judged.message, asked=str(verdict.requirement))
+        found = replace(found, warns=self._settings["inconclusive"] == "warn")
         if self._evidence is not None:
             found = save_evidence(found, judged.result, self._evidence)
         self.reports.append(found)

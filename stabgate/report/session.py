@@ -35,6 +35,7 @@ class GateReport:
         record: `stabgate.measure.record.Record` of what was measured, as plain JSON.
         before: the record of the baseline that it was compared with.
         waived: what the waiver that lets it through says; empty where there is none.
+        warns: INCONCLUSIVE only warns here.
         details: what the HTML report shows beside the verdict (`stabgate.report.details`).
         evidence: folder with the arrays of this gate while the session lasts; not part of the document.
     """
@@ -50,6 +51,7 @@ class GateReport:
     record: Mapping[str, Any] | None = None
     before: Mapping[str, Any] | None = None
     waived: str = ""
+    warns: bool = False
     details: Mapping[str, Any] | None = None
     evidence: str | None = None
 
@@ -57,6 +59,12 @@ class GateReport:
     def outcome(self) -> Outcome:
         """The verdict's, or NOT MEASURED where an error came before one."""
         return Outcome.NOT_MEASURED if self.verdict is None else self.verdict.outcome
+
+    @property
+    def blocks(self) -> bool:
+        """It fails the build: it did not pass, and neither a waiver nor the policy for INCONCLUSIVE lets it through."""
+        tolerated = self.outcome is Outcome.INCONCLUSIVE and self.warns
+        return not (self.outcome is Outcome.PASS or self.waived or tolerated)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` reads them."""
