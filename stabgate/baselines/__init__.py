@@ -1,0 +1,32 @@
+"""Where baselines live: one file of text per name, in a folder that belongs into git.
+
+`names` says what a name may be, `document` how a baseline is written, `store` where, `waivers` what is let through
+until a date.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stabgate.measure.record import Record
+
+FOLDER = "stabgate-baselines"
+
+
+def read_baseline(text: str, folder: str | os.PathLike[str] | None = None) -> Record:
+    """The measurement behind a name ("credit/shap") in a folder of baselines, or behind the path of such a file.
+
+    Args:
+        text: a name, or a path that ends in ".json".
+        folder: where names are looked up; `stabgate-baselines` in the working directory by default.
+
+    Raises:
+        InputError: there is none, its file is damaged or of another schema, or the name cannot be one.
+    """
+    from stabgate.baselines.store import Baselines, load
+
+    if text.endswith(".json"):
+        return load(text).record
+    return Baselines(FOLDER if folder is None else folder).read(text).record
