@@ -20,6 +20,7 @@ ROWS_KEPT = 2_000_000  # above this many rows new ones are still answered, but n
 # that the decision, and with it the count of rows, is not a matter of luck for common models.
 WORTH = 0.5
 ENOUGH = 200  # new rows in a call from which its time says something about one row
+SELDOM = 0.01  # share of rows found again below which only those that were are worth keeping for later
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
@@ -33,6 +34,8 @@ class RowMemory:
     def __init__(self, worth: bool | None = None) -> None:
         self._keys = np.empty((0, 2), dtype=np.uint64)  # sorted by the first word
         self._outputs: Floats | None = None
+        self._again = np.empty(0, dtype=bool)  # which rows were asked for again
+        self._asked = self._found = 0  # distinct rows of each call
         self.worth = worth
 
     def outputs(self, rows: Floats, evaluate: Callable[[Floats], Floats]) -> Floats:
@@ -43,6 +46,9 @@ class RowMemory:
         keys = hash_rows(rows)
         keys, first, inverse = _distinct(keys)
         known, places = self._find(keys)
+        self._asked += len(keys)
+        self._found += int(known.sum())
+        self._again[places[known]] = True
         looking = time.perf_counter() - started
         new = np.flatnonzero(~known)
         started = time.perf_counter()
@@ -61,6 +67,23 @@ class RowMemory:
         return distinct[inverse]
 
     @property
+    def size(self) -> int:
+        """Bytes."""
+        outputs = 0 if self._outputs is None else self._outputs.nbytes
+        return self._keys.nbytes + outputs + self._again.nbytes
+
+    @property
+    def seldom(self) -> bool:
+        """Whether hardly any row was asked for again."""
+        return self._found < SELDOM * self._asked
+
+    def condense(self) -> None:
+        """Forget the rows that were asked for once only."""
+        if self._outputs is not None:
+            self._keys, self._outputs = self._keys[self._again], self._outputs[self._again]
+            self._again = self._again[self._again]
+
+    @property
     def _width(self) -> int:
         return 0 if self._outputs is None else self._outputs.shape[1]
 
@@ -76,8 +99,9 @@ class RowMemory:
             return
         merged = np.concatenate([self._keys, keys])
         values = outputs if self._outputs is None else np.concatenate([self._outputs, outputs])
+        again = np.concatenate([self._again, np.zeros(len(keys), dtype=bool)])
         order = np.argsort(merged[:, 0], kind="stable")
-        self._keys, self._outputs = merged[order], values[order]
+        self._keys, self._outputs, self._again = merged[order], values[order], again[order]
 
 
 def hash_rows(rows: Floats) -> Hashes:

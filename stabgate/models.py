@@ -7,7 +7,7 @@ a `Predictor` joins a model to a `Table`, so that explainers never see the user'
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -38,6 +38,7 @@ class Model:
         inner: the object itself, for explainers that look inside (trees, linear models, networks).
         notes: what a reader of the results must know about how the model was called.
         fingerprint: what the user says tells this model from others (a registry version, a file's hash), or None.
+        source: where a model that was given by its address came from: uri, name, version, alias, model_id, run_id.
     """
 
     call: Callable[[Any], Any]
@@ -47,6 +48,7 @@ class Model:
     inner: Any = None
     notes: tuple[str, ...] = ()
     fingerprint: str | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
 
     def predict(self, data: Any, rows: int) -> Floats:
         """Outputs for `rows` rows as float64 ``(rows, outputs)``.
@@ -133,13 +135,18 @@ class Predictor:
         return self._memory.outputs(encoded, self._evaluate)
 
     @contextmanager
-    def remembering(self) -> Iterator[None]:
-        """Within the block no row is evaluated twice, as long as looking rows up is cheaper than the model."""
-        previous, self._memory = self._memory, RowMemory(self._worth)
+    def remembering(self, memory: RowMemory | None = None) -> Iterator[RowMemory]:
+        """Within the block no row is evaluated twice, as long as looking rows up is cheaper than the model.
+
+        Args:
+            memory: of an earlier block, to go on with.
+        """
+        memory = RowMemory(self._worth) if memory is None else memory
+        previous, self._memory = self._memory, memory
         try:
-            yield
+            yield memory
         finally:
-            self._worth = self._memory.worth
+            self._worth = memory.worth
             self._memory = previous
 
     def _evaluate(self, encoded: Floats) -> Floats:

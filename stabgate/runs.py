@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stabgate.attributions import Attributions, group_positions
+from stabgate.budget import Budget
 from stabgate.columns import Floats
 from stabgate.cost import Cost
 from stabgate.errors import InputError, MissingDependencyError, StabgateError
 from stabgate.explainers.base import Rows, TableExplainer
 from stabgate.explainers.baseline import Custom
 from stabgate.forecast import TRIAL_RUNS, Trial, warn_if_large
+from stabgate.memory import RowMemory
 from stabgate.progress import Progress
 from stabgate.rowstore import RowStore, content_hashes, row_store
 from stabgate.seeds import row_seed
@@ -27,24 +31,33 @@ from stabgate.selection import choose_rows
 # Starting worker processes and importing an explainer in each takes a few seconds: shorter work stays in this one.
 WORTH_WORKERS = 20.0
 CHUNKS_PER_WORKER = 4
+MEMORY_KEPT = 1 << 29  # bytes of model rows that are kept while runs are added
 
 
 @dataclass(frozen=True)
 class _Work:
+    """What is the same for all rows of a measurement."""
+
     explainer: TableExplainer
     rows: Rows
-    seeds: NDArray[np.uint32]  # (runs, instances)
+    seeds: NDArray[np.uint32]  # (runs, instances), of all runs
     store: RowStore | None
-    no_store: str  # why there is none
-    begun: Mapping[int, Floats] = field(default_factory=dict)  # by row: attributions of its first runs, known already
+    deadline: float | None = None  # of `time.monotonic`, which all processes of a machine share
+    most_rows: int | None = None  # of the explainer's own count
+    runs: int = 0  # how many are wanted now
 
 
-@dataclass(frozen=True)
-class _Measured:
+@dataclass
+class _Row:
+    """What is known of one row so far."""
+
     position: int
-    values: Floats | None  # (runs, features)
-    failure: str | None
-    known: int  # runs that came from the store
+    values: Floats  # (runs, features)
+    known: int = 0  # runs that came from the store
+    failure: str | None = None
+    read: bool = False  # whether the store was asked
+    stored: Floats | None = None
+    memory: RowMemory | None = None  # of the model's rows, to go on with
 
 
 def collect(
@@ -87,52 +100,167 @@ def collect(
         InputError: an option or the data cannot be used.
         ModelError: the model raises on X, or varies between identical calls.
     """
-    check_count("runs", runs, least=2, why="one run has no distribution")
-    check_count("seed", seed, least=0)
-    if not isinstance(cache, bool):
-        raise InputError(f"cache={cache!r}; it must be True or False")
-    workers = None if n_jobs is None and _may_spread() else worker_count(n_jobs)
-    explainer = as_explainer(explainer)
-    started = time.perf_counter()
-    before = explainer.cost
-    chosen, ids = choose_rows(X, rows, seed=seed)
-    prepared = explainer.prepare(chosen, target=target, ids=ids)
-    if groups is not None:
-        group_positions(prepared.features, groups)  # a wrong name costs nothing yet
-    seeds = np.array([[row_seed(seed, run, row) for row in prepared.ids] for run in range(runs)], dtype=np.uint32)
-    work = _Work(explainer, prepared, seeds, *row_store(explainer, prepared, seed, wanted=cache))
-    cost = Cost()
-    measured: list[_Measured] = []
-    with _one_thread_each(), Progress(len(prepared.ids) * runs, lambda: explainer.cost.rows) as progress:
-        remaining = list(range(len(prepared.ids)))
-        trial = Trial(explainer, len(remaining), runs, worker_count(n_jobs), before, started)
-        watch = _Watch(trial, progress)
-        if workers not in (None, 1):
-            # Workers report whole rows: two runs here tell what is coming. They are kept, not repeated.
-            thin = replace(work, seeds=seeds[:TRIAL_RUNS], store=None)
-            if work.store is None or work.store.read(0) is None:
-                [tried] = _explain_rows(thin, remaining[:1], watch)
-                if tried.values is None:
-                    measured, remaining = [tried], remaining[1:]
-                else:
-                    work = replace(work, begun={0: tried.values})
-        while remaining and workers in (None, 1):
+    with Collection(
+        explainer, X, target=target, runs=runs, seed=seed, rows=rows, groups=groups, n_jobs=n_jobs, cache=cache
+    ) as collection:
+        collection.advance(runs)
+        return collection.attributions()
+
+
+class Collection:
+    """Repeated runs on the same rows that can be added to: the first m of them are the same however they are made.
+
+    A context manager. The model's rows are remembered from one addition to the next, up to `MEMORY_KEPT` bytes.
+
+    Args:
+        budget: where the work ends before all runs are there. Model rows are counted in one process, so that a
+            measurement ends at the same run for any `n_jobs`.
+        explainer, X, target, runs, seed, rows, groups, n_jobs, cache: as in `collect`; `runs` is the number of all.
+
+    Raises:
+        InputError, ModelError: as in `collect`.
+    """
+
+    def __init__(
+        self,
+        explainer: Any,
+        X: Any,
+        *,
+        target: Any = None,
+        runs: int = 50,
+        seed: int = 0,
+        rows: Any = None,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        n_jobs: int | None = None,
+        cache: bool = True,
+        budget: Budget | None = None,
+    ) -> None:
+        check_count("runs", runs, least=2, why="one run has no distribution")
+        check_count("seed", seed, least=0)
+        if not isinstance(cache, bool):
+            raise InputError(f"cache={cache!r}; it must be True or False")
+        self._workers = None if n_jobs is None and _may_spread() else worker_count(n_jobs)
+        self._started = time.perf_counter()
+        deadline = None if budget is None or budget.seconds is None else time.monotonic() + budget.seconds
+        self._explainer = explainer = as_explainer(explainer)
+        self._before = explainer.cost
+        most = None if budget is None or budget.rows is None else self._before.rows + budget.rows
+        if most is not None:
+            self._workers = 1
+        chosen, ids = choose_rows(X, rows, seed=seed)
+        prepared = explainer.prepare(chosen, target=target, ids=ids)
+        if groups is not None:
+            group_positions(prepared.features, groups)  # a wrong name costs nothing yet
+        seeds = np.array([[row_seed(seed, run, row) for row in prepared.ids] for run in range(runs)], dtype=np.uint32)
+        store, self._no_store = row_store(explainer, prepared, seed, wanted=cache)
+        self._work = _Work(explainer, prepared, seeds, store, deadline, most)
+        self._seed, self._groups = int(seed), groups
+        self._asked = {
+            "target": target.item() if isinstance(target, np.generic) else target,
+            "population": isinstance(rows, str),
+        }
+        self._rows = [_Row(i, np.empty((0, len(prepared.features)))) for i in range(len(prepared.ids))]
+        self._elsewhere = Cost()
+        self._stack = ExitStack()
+        self._progress = Progress(len(prepared.ids) * runs, lambda: explainer.cost.rows)
+        trial = Trial(explainer, len(prepared.ids), runs, worker_count(n_jobs), self._before, self._started)
+        self._watch = _Watch(trial, self._progress)
+
+    def __enter__(self) -> Collection:
+        self._stack.enter_context(_one_thread_each())
+        self._stack.enter_context(self._progress)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._stack.close()
+        if self._work.store is not None and error is None:
+            self._work.store.cache.trim()
+
+    @property
+    def runs(self) -> int:
+        """The runs that all rows have; rows that could not be explained do not count."""
+        return min((len(row.values) for row in self._rows if row.failure is None), default=len(self._work.seeds))
+
+    def advance(self, runs: int) -> bool:
+        """Go on until every row has `runs` runs; False where the budget ends first."""
+        work = replace(self._work, runs=runs)
+        last = runs == len(work.seeds)
+        remaining = [row.position for row in self._rows if row.failure is None and len(row.values) < runs]
+        if remaining and self._workers not in (None, 1):
+            # Workers report whole rows: two runs here tell what is coming.
+            self._explain(replace(work, runs=min(TRIAL_RUNS, runs)), remaining[:1], last=False)
+            remaining = [i for i in remaining if self._rows[i].failure is None]
+        while remaining and self._workers in (None, 1):
             first = time.perf_counter()
-            measured += _explain_rows(work, remaining[:1], watch)
+            self._explain(work, remaining[:1], last=last)
             remaining = remaining[1:]
-            if workers is None and (time.perf_counter() - first) * len(remaining) > WORTH_WORKERS:
-                workers = worker_count(None)
-        if remaining and workers is not None:
-            for chunk, chunk_cost in _in_processes(work, remaining, workers):
-                measured += chunk
-                cost += chunk_cost
-                progress.advance(sum(runs - len(work.begun.get(m.position, ())) for m in chunk), chunk_cost.rows)
-    if work.store is not None:
-        work.store.cache.trim()
-    cost += replace(explainer.cost - before, seconds=time.perf_counter() - started)
-    asked = {"target": target.item() if isinstance(target, np.generic) else target, "population": isinstance(rows, str)}
-    attributions = _assemble(work, measured, seed, cost, asked)
-    return attributions if groups is None else attributions.grouped(groups, add=explainer.additive)
+            if self._workers is None and (time.perf_counter() - first) * len(remaining) > WORTH_WORKERS:
+                self._workers = worker_count(None)
+        if remaining and self._workers is not None:
+            before = {i: len(self._rows[i].values) for i in remaining}
+            for chunk, cost in _in_processes(work, [self._rows[i] for i in remaining], self._workers):
+                self._elsewhere += cost
+                self._take(chunk, last=last)
+                done = sum((runs if row.failure else len(row.values)) - before[row.position] for row in chunk)
+                self._progress.advance(done, cost.rows)
+        return self.runs >= runs
+
+    def attributions(self) -> Attributions:
+        """The runs that all rows have, ``(runs, instances, features)``.
+
+        A row without any is not measured; so are all rows where one of them has fewer than two.
+        """
+        runs, rows = self.runs, self._work.rows
+        cost = self._elsewhere + replace(
+            self._explainer.cost - self._before, seconds=time.perf_counter() - self._started
+        )
+        short = runs < 2
+        runs = max(runs, 2)
+        values = np.full((runs, len(rows.ids), len(rows.features)), np.nan)
+        failures: dict[Hashable, str] = {}
+        for row in self._rows:
+            if row.failure is None and not short:
+                values[:, row.position] = row.values[:runs]
+            else:
+                failures[rows.ids[row.position]] = row.failure or f"the budget ended after {len(row.values)} runs"
+        everything = len(self._work.seeds)
+        known = sum(min(row.known, runs) for row in self._rows)
+        provenance = {
+            **self._described,
+            "runs": runs,
+            **({} if runs == everything else {"planned": everything}),
+            "cache": f"off: {self._no_store}"
+            if self._work.store is None
+            else f"{known} of {len(self._rows) * runs} explanations were known",
+        }
+        seeds = self._work.seeds[:runs]
+        found = Attributions(values, rows.features, rows.ids, seeds, rows.labels, failures, provenance, cost)
+        return found if self._groups is None else found.grouped(self._groups, add=self._explainer.additive)
+
+    @cached_property
+    def _described(self) -> dict[str, Any]:
+        return {
+            **self._explainer.describe(),
+            "seed": self._seed,
+            **self._asked,
+            "hashes": content_hashes(self._explainer, self._work.rows),
+            "versions": versions(),
+        }
+
+    def _explain(self, work: _Work, positions: Sequence[int], *, last: bool) -> None:
+        self._take(_explain_rows(work, [self._rows[i] for i in positions], self._watch), last=last)
+
+    def _take(self, rows: Sequence[_Row], *, last: bool) -> None:
+        """Keep what became of rows; what their memories of model rows may take is shared by all."""
+        for row in rows:
+            self._rows[row.position] = replace(row, memory=None)
+            if last or row.failure is not None or row.memory is None:
+                continue
+            free = MEMORY_KEPT - sum(kept.memory.size for kept in self._rows if kept.memory is not None)
+            if row.memory.seldom or row.memory.size > free:
+                row.memory.condense()
+            if row.memory.size <= free:
+                self._rows[row.position] = row
 
 
 class _Watch:
@@ -186,52 +314,65 @@ def check_count(name: str, value: Any, *, least: int, why: str = "") -> None:
         raise InputError(f"{name}={value!r}; it must be an integer of at least {least}" + (f": {why}" if why else ""))
 
 
-def _explain_rows(work: _Work, positions: Sequence[int], watch: _Watch | None = None) -> list[_Measured]:
-    measured = []
-    for i in positions:
-        with work.explainer.remembering():
-            measured.append(_explain_row(work, i, watch))
-    return measured
+def _explain_rows(work: _Work, rows: Sequence[_Row], watch: _Watch | None = None) -> list[_Row]:
+    found = []
+    for row in rows:
+        with work.explainer.remembering(row.memory) as memory:
+            found.append(replace(_explain_row(work, row, watch), memory=memory))
+    return found
 
 
-def _explain_row(work: _Work, i: int, watch: _Watch | None) -> _Measured:
-    seeds = work.seeds[:, i]
-    values = np.empty((len(seeds), len(work.rows.features)))
-    stored = None if work.store is None else work.store.read(i)
-    known = 0 if stored is None else min(len(stored), len(seeds))
-    if stored is not None:
-        values[:known] = stored[:known]
-    begun = work.begun.get(i, values[:0])
-    values[known : len(begun)] = begun[known:]
+def _explain_row(work: _Work, row: _Row, watch: _Watch | None) -> _Row:
+    i, store = row.position, work.store
+    if not row.read:
+        stored = None if store is None else store.read(i)
+        row = replace(row, read=True, stored=None if stored is None else stored[: len(work.seeds)])
+    values = np.empty((work.runs, len(work.rows.features)))
+    done = len(row.values)
+    values[:done] = row.values
+    known = 0 if row.stored is None else min(len(row.stored), work.runs)
+    if row.stored is not None and known > done:
+        values[done:known] = row.stored[done:known]
     if watch is not None:
-        watch.known(known)
-    for run in range(max(known, len(begun)), len(seeds)):
+        watch.known(max(0, known - done))
+    done = max(done, known)
+    for run in range(done, work.runs):
+        if _spent(work):
+            break
         try:
-            values[run] = work.explainer.explain_row(work.rows, i, int(seeds[run]))
+            values[run] = work.explainer.explain_row(work.rows, i, int(work.seeds[run, i]))
         except (InputError, MissingDependencyError):
             raise
         except StabgateError as error:
             if watch is not None:
-                watch.failed(len(seeds) - run)
-            return _Measured(i, None, f"run {run} (seed {int(seeds[run])}): {error}", known)
+                watch.failed(len(work.seeds) - run)
+            return replace(row, known=known, failure=f"run {run} (seed {int(work.seeds[run, i])}): {error}")
+        done = run + 1
         if watch is not None:
             watch.ran()
-    if work.store is not None and known < len(seeds):
-        work.store.write(i, values)
-    return _Measured(i, values, None, known)
+    if store is not None and done > (0 if row.stored is None else len(row.stored)):
+        store.write(i, values[:done])
+    return replace(row, values=values[:done], known=max(known, row.known))
 
 
-def _chunk(work: _Work, positions: Sequence[int]) -> tuple[list[_Measured], Cost]:
+def _spent(work: _Work) -> bool:
+    """Whether the budget has ended."""
+    if work.deadline is not None and time.monotonic() >= work.deadline:
+        return True
+    return work.most_rows is not None and work.explainer.cost.rows >= work.most_rows
+
+
+def _chunk(work: _Work, rows: Sequence[_Row]) -> tuple[list[_Row], Cost]:
     before = work.explainer.cost
-    measured = _explain_rows(work, positions)
-    return measured, work.explainer.cost - before
+    found = _explain_rows(work, rows)
+    return found, work.explainer.cost - before
 
 
-def _in_processes(work: _Work, positions: Sequence[int], workers: int) -> Iterable[tuple[list[_Measured], Cost]]:
+def _in_processes(work: _Work, rows: Sequence[_Row], workers: int) -> Iterable[tuple[list[_Row], Cost]]:
     from joblib import Parallel, delayed, parallel_config
 
-    count = min(len(positions), workers * CHUNKS_PER_WORKER)
-    chunks = [list(positions[start::count]) for start in range(count)]
+    count = min(len(rows), workers * CHUNKS_PER_WORKER)
+    chunks = [list(rows[start::count]) for start in range(count)]
     with parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
         yield from Parallel(return_as="generator_unordered")(delayed(_chunk)(work, chunk) for chunk in chunks)
 
@@ -265,31 +406,6 @@ def _one_thread_each() -> AbstractContextManager[Any]:
     sharing = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     limits: AbstractContextManager[Any] = threadpool_limits(max(1, (os.cpu_count() or 1) // sharing))
     return limits
-
-
-def _assemble(
-    work: _Work, measured: Sequence[_Measured], seed: int, cost: Cost, asked: Mapping[str, Any]
-) -> Attributions:
-    rows, seeds = work.rows, work.seeds
-    values = np.full((len(seeds), len(rows.ids), len(rows.features)), np.nan)
-    failures: dict[Hashable, str] = {}
-    for one in sorted(measured, key=lambda m: m.position):
-        if one.values is not None:
-            values[:, one.position] = one.values
-        else:
-            failures[rows.ids[one.position]] = one.failure or "not measured"
-    provenance = {
-        **work.explainer.describe(),
-        "seed": int(seed),
-        "runs": len(seeds),
-        **asked,
-        "hashes": content_hashes(work.explainer, rows),
-        "versions": versions(),
-        "cache": f"off: {work.no_store}"
-        if work.store is None
-        else f"{sum(m.known for m in measured)} of {len(measured) * len(seeds)} explanations were known",
-    }
-    return Attributions(values, rows.features, rows.ids, seeds, rows.labels, failures, provenance, cost)
 
 
 def versions() -> dict[str, str]:

@@ -61,9 +61,9 @@ def test_elsewhere_work_that_is_worth_it_is_spread(monkeypatch):
     monkeypatch.setattr(runs, "WORTH_WORKERS", 0.0)
     asked = []
 
-    def processes(work, positions, workers):
-        asked.append((list(positions), workers))
-        yield runs._chunk(work, positions)
+    def processes(work, rows, workers):
+        asked.append(([row.position for row in rows], workers))
+        yield runs._chunk(work, rows)
 
     monkeypatch.setattr(runs, "_in_processes", processes)
     runs.collect(Custom(lambda X, seed: np.ones(3)), np.ones((3, 3)), runs=2)

@@ -18,6 +18,7 @@ from stabgate.columns import Floats
 from stabgate.cost import Cost
 from stabgate.errors import ExplainerError, InputError, MissingDependencyError, StabgateError
 from stabgate.fingerprint import digest_of
+from stabgate.memory import RowMemory
 from stabgate.models import Model, Predictor
 from stabgate.seeds import isolated
 from stabgate.tables import Table, row_ids
@@ -116,6 +117,8 @@ class TableExplainer(ABC):
             record["background"] = {"rows": len(encoded), "sha256": digest_of(encoded)[:16]}
         if self.model is not None:
             record["model"] = self.model.name
+            if self.model.source:
+                record["source"] = dict(self.model.source)
             if self.model.notes:
                 record["notes"] = list(self.model.notes)
         return record
@@ -179,9 +182,13 @@ class TableExplainer(ABC):
         seeds = seeds_per_row(seed, len(rows.ids))
         return np.stack([self.explain_row(rows, i, s) for i, s in enumerate(seeds)])
 
-    def remembering(self) -> AbstractContextManager[None]:
-        """Within the block the model sees no row twice, where that pays; for the runs on one row."""
-        return nullcontext() if self.model is None else self.predictor.remembering()
+    def remembering(self, memory: RowMemory | None = None) -> AbstractContextManager[RowMemory | None]:
+        """Within the block the model sees no row twice, where that pays; for the runs on one row.
+
+        Args:
+            memory: of an earlier block on the same row, to go on with.
+        """
+        return nullcontext() if self.model is None else self.predictor.remembering(memory)
 
     def cheaper(self) -> tuple[str, ...]:
         """What would make these explanations cheaper: parts of a sentence that each name an option."""
