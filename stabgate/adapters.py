@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from typing import Any
@@ -16,12 +17,14 @@ def as_model(model: Any, *, fingerprint: str | None = None) -> Model:
     """Put a face on an estimator, pipeline, booster, torch module, pyfunc model or callable.
 
     Args:
-        model: the object, fitted.
+        model: the object, fitted; or the address of a model that MLflow logged: "models:/credit@champion",
+            "models:/credit/7", "runs:/RUN/model", a folder.
         fingerprint: text that is another for every other model, such as a registry version; what is cached goes by
             it. Without one, the cache hashes the model itself where that is possible.
 
     Raises:
-        InputError: it can neither predict nor be called, or it is not fitted.
+        InputError: it can neither predict nor be called, it is not fitted, or nothing is at the address.
+        TrackingError: the MLflow store does not answer.
     """
     if fingerprint is not None:
         if not isinstance(fingerprint, str) or not fingerprint:
@@ -29,6 +32,10 @@ def as_model(model: Any, *, fingerprint: str | None = None) -> Model:
         return replace(as_model(model), fingerprint=fingerprint)
     if isinstance(model, Model):
         return model
+    if isinstance(model, (str, os.PathLike)):
+        from stabgate.logged_models import logged_model
+
+        return logged_model(os.fspath(model))
     if isinstance(model, type):
         raise InputError(f"model is the class {model.__name__}, not an instance; fit one and pass it")
     name = type(model).__name__

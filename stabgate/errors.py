@@ -28,6 +28,10 @@ class MissingDependencyError(StabgateError, ImportError):
     """A package that an optional part needs is not installed; the message names the extra that brings it."""
 
 
+class TrackingError(StabgateError, RuntimeError):
+    """An MLflow store does not answer, refuses, or fails; the message names it and why."""
+
+
 class InconclusiveWarning(UserWarning):
     """A gate could not tell whether its requirement is met, and was told to warn and not to fail."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +60,8 @@ class ImageModel:
 
     Args:
         model: a torch module or a function that takes (n, channels, height, width) and returns (n,) or (n,
-            outputs); an ImageModel is returned as a face of the same network.
+            outputs), or the address of such a model in MLflow (`stabgate.as_model`); an ImageModel is returned as a
+            face of the same network.
         device: "auto" (see `devices.resolve_device`), "cpu", "cuda:0", "mps".
         normalize: the model's own normalisation, applied inside: mean and standard deviation of each channel of
             images in [0, 1], or a function of a tensor of images.
@@ -81,6 +83,11 @@ class ImageModel:
         require_torch("explaining images")
         import torch
 
+        self.source: Mapping[str, str] = {}
+        if isinstance(model, (str, os.PathLike)):
+            from stabgate.logged_models import logged_network
+
+            model, self.source = logged_network(os.fspath(model))
         if isinstance(model, type) or not callable(model):
             what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
             raise InputError(

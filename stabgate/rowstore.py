@@ -49,7 +49,7 @@ def row_store(explainer: TableExplainer, rows: Rows, seed: int, *, wanted: bool)
     except NoFingerprintError as reason:
         return None, f"the model or explainer has no fingerprint, {reason}; give one: as_model(model, fingerprint=...)"
     background = None if explainer.background is None else explainer.encoded_background(rows.table)
-    record = {name: part for name, part in explainer.describe().items() if name != "notes"}
+    record = {name: part for name, part in explainer.describe().items() if name not in ("notes", "source")}
     common = digest_of(SCHEMA, code, model, record, background, _columns(rows), int(seed), _versions(explainer.model))
     keys = tuple(
         digest_of(common, repr(row), rows.encoded[i], int(rows.targets[i]), repr(rows.labels[i]))

@@ -95,6 +95,7 @@ class Record:
         columns_hash: of the columns' names, types and levels.
         versions: of stabgate, python and numpy.
         population: the rows are a sample, and intervals about their population.
+        source: where the model came from, if it was given by its address: uri, name, version, alias, model_id, run_id.
     """
 
     metric: str
@@ -110,6 +111,7 @@ class Record:
     pairs: tuple[PairRecord, ...] = ()
     features: tuple[str, ...] = ()
     population: bool = False
+    source: Mapping[str, str] = field(default_factory=dict, compare=False)
     schema: int = field(default=SCHEMA)
 
     @classmethod
@@ -216,6 +218,7 @@ def _of_k(result: KStability) -> Record:
         rows=tuple(sorted(rows, key=lambda row: row.id)),
         features=result.features,
         population=result.of_population,
+        source=dict(found.get("source", {})),
     )
 
 
@@ -241,6 +244,7 @@ def _of_fass(result: Fass) -> Record:
         versions=dict(found.get("versions", {})),
         pairs=tuple(sorted(pairs, key=lambda p: (p.image, p.perturbation, p.draw))),
         population=True,
+        source=dict(found.get("source", {})),
     )
 
 

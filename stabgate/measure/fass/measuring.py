@@ -137,6 +137,7 @@ def measure_fass(
             "images": len(tensor),
             "shape": list(tensor.shape[1:]),
             "model": network.name,
+            "source": dict(network.source),
             "methods": {m.name: m.describe() for m in methods},
             "device": str(where),
             "notes": list(network.notes),

@@ -1,0 +1,164 @@
+"""A session waits in a folder until all of it has been sent: written whole, removed only afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from stabgate.errors import InputError, StabgateError
+from stabgate.files import locked
+from stabgate.mlflow_store import reason
+from stabgate.report.session import SessionReport
+from stabgate.tracking.described import Described, described_gate, described_session
+
+SCHEMA = 1
+OUTBOX = Path(".stabgate") / "outbox"
+MANIFEST = "session.json"
+REPORT = "report"  # folder of the parent run's files
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A session that waits.
+
+    Attributes:
+        folder: with everything in it.
+        id: of the session; runs are found again by it.
+        uri: of the store that it is meant for.
+        experiment: name (or ``id:NUMBER``) of the experiment.
+        created: milliseconds since 1970; every timestamp of it.
+        parent: the run of the session.
+        gates: the runs of its gates, in order; the files of number i lie in `files_of(i)`.
+        complete: every gate there is came to a verdict in this session.
+    """
+
+    folder: Path
+    id: str
+    uri: str
+    experiment: str
+    created: int
+    parent: Described
+    gates: tuple[Described, ...]
+    complete: bool
+
+    def files_of(self, i: int) -> Path:
+        """Folder of the files of gate number i."""
+        return self.folder / "gates" / f"{i:04}"
+
+
+def write(session: SessionReport, outbox: Path, *, uri: str, experiment: str, extra: dict[str, str]) -> Entry:
+    """Put a session and the evidence of its gates into the outbox, whole or not at all.
+
+    Args:
+        extra: further texts for the parent run's report folder, by file name.
+
+    Raises:
+        OSError: the outbox cannot be written to.
+    """
+    outbox.mkdir(parents=True, exist_ok=True)
+    if not (outbox / ".gitignore").exists():
+        (outbox / ".gitignore").write_text("*\n")
+    session_id = uuid.uuid4().hex
+    created = int(datetime.fromisoformat(session.created).timestamp() * 1000)
+    gates = tuple(
+        described_gate(gate, session, gate_id=f"{session_id}-{i}", session_id=session_id)
+        for i, gate in enumerate(session.gates)
+    )
+    parent = described_session(session, session_id=session_id)
+    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=outbox))
+    try:
+        entry = Entry(partial, session_id, uri, experiment, created, parent, gates, session.complete)
+        for i, gate in enumerate(session.gates):
+            home = entry.files_of(i)
+            if gate.evidence is not None and Path(gate.evidence).is_dir():
+                shutil.copytree(gate.evidence, home)
+            home.mkdir(parents=True, exist_ok=True)
+            _json(home / "gate.json", replace(gate, evidence=None, details=None).to_json())
+            if gate.record is not None:
+                _json(home / "record.json", dict(gate.record))
+        (partial / REPORT).mkdir()
+        session.save(partial / REPORT / RESULTS)
+        for name, text in extra.items():
+            (partial / REPORT / name).write_text(text, encoding="utf-8")
+        plain = {"schema": SCHEMA, **{n: v for n, v in asdict(entry).items() if n != "folder"}}
+        _json(partial / MANIFEST, plain)
+        final = outbox / f"{created}-{session_id[:12]}"
+        partial.rename(final)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return replace(entry, folder=final)
+
+
+def read(folder: Path) -> Entry:
+    """The entry in a folder.
+
+    Raises:
+        InputError: it is damaged, or of another schema.
+    """
+    try:
+        plain: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        schema = plain.pop("schema")
+        if schema != SCHEMA:
+            raise InputError(f"{folder}: of schema {schema!r}; this stabgate sends {SCHEMA}")
+        gates = tuple(Described(**gate) for gate in plain.pop("gates"))
+        return Entry(folder=folder, parent=Described(**plain.pop("parent")), gates=gates, **plain)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder}: a waiting session that cannot be read ({error})") from error
+
+
+def waiting(outbox: Path) -> list[Path]:
+    """Folders of the sessions that wait, oldest first."""
+    return sorted(path.parent for path in outbox.glob(f"*/{MANIFEST}") if not path.parent.name.startswith("."))
+
+
+def remove(entry: Entry) -> None:
+    """Drop what has been sent; killed in between, nothing that looks like a session is left."""
+    gone = entry.folder.with_name(f".sent-{entry.folder.name}")
+    entry.folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+    lock_of(entry.folder).unlink(missing_ok=True)
+
+
+def push(outbox: str | os.PathLike[str] = OUTBOX, *, uri: str | None = None) -> Iterator[tuple[Path, str]]:
+    """Send every session that waits, oldest first; yields each folder and why it still waits, or "" when it is sent.
+
+    Sending what has been sent already changes nothing. One that another process is sending is left to it.
+
+    Args:
+        outbox: the folder.
+        uri: another store than the one that was meant.
+    """
+    from stabgate.tracking.send import send
+
+    for folder in waiting(Path(outbox)):
+        problem = ""
+        try:
+            with locked(lock_of(folder), 0.0):
+                if folder.exists():
+                    entry = read(folder)
+                    send(entry if uri is None else replace(entry, uri=uri))
+                    remove(entry)
+        except StabgateError as error:
+            problem = str(error)
+        except OSError as error:
+            problem = reason(error)
+        yield folder, problem
+
+
+def lock_of(folder: Path) -> Path:
+    """The file that is locked while an entry is sent."""
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def _json(path: Path, plain: Any) -> None:
+    path.write_text(json.dumps(plain, indent=1, default=str, ensure_ascii=False) + "\n", encoding="utf-8")
