@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_stabgate.completeness import Completeness
+from pytest_stabgate.keeping import INI, Keeping, add_options, keeping
 from pytest_stabgate.settings import DEFAULTS, FRESH, SETTINGS, ini_names, parse, refuse_unknown
+from pytest_stabgate.summary import REPORTS, Summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,11 +20,11 @@ PASSED = pytest.StashKey[bool]()
 GATE = pytest.StashKey["Gate"]()
 SESSION_SEED = pytest.StashKey[int]()
 EVIDENCE = pytest.StashKey[str]()
+KEEPING = pytest.StashKey[Keeping]()
+COMPLETENESS = pytest.StashKey[Completeness]()
+SUMMARY = pytest.StashKey[Summary]()
 WORKER = "stabgate"  # under this name a session's own values travel to xdist workers
-REPORTS = "stabgate_gates"  # attribute of a test report: its gates, as JSON texts, which survive the way from a worker
-
-
-SWITCHES = ()  # ini keys that are no settings of a gate
+SWITCHES = (INI,)  # ini keys that are no settings of a gate
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         text = f"{setting.help} (default {default})"
         group.addoption(f"--stabgate-{name}", dest=f"stabgate_{name}", default=None, metavar="N", help=text)
         parser.addini(f"stabgate_{name}", help=text, default=None)
+    add_options(parser, group)
     group.addoption(
         "--stabgate-json", dest="stabgate_json", default=None, metavar="FILE", help="write what was found as JSON"
     )
@@ -44,24 +48,27 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     refuse_unknown(ini_names(config.inipath), "ini key", prefix="stabgate_", others=SWITCHES)
     _begin_session(config)
-    settings(config)
-    config.pluginmanager.register(Summary(config), "stabgate-summary")
+    config.stash[COMPLETENESS] = Completeness(config)
+    config.pluginmanager.register(config.stash[COMPLETENESS], "stabgate-completeness")
+    config.stash[SUMMARY] = Summary(config, config.stash[KEEPING], config.stash[COMPLETENESS])
+    config.pluginmanager.register(config.stash[SUMMARY], "stabgate-summary")
 
 
 def _begin_session(config: pytest.Config) -> None:
-    """What all processes of a session share: a fresh seed, and a folder for the arrays behind gates."""
+    """What all processes of a session share: a fresh seed, the baselines, a folder for the arrays behind gates."""
     sent = getattr(config, "workerinput", {}).get(WORKER)
     if sent is not None:
         config.stash[SESSION_SEED], folder = sent["seed"], sent["evidence"]
     else:
         import secrets
 
-        config.stash[SESSION_SEED] = secrets.randbits(31)
-        folder = None
-        if config.getoption("stabgate_json"):
-            import tempfile
+        config.stash[SESSION_SEED], folder = secrets.randbits(31), None
+    records = settings(config)["missing"] == "record"
+    config.stash[KEEPING] = keeping(config, records=records)
+    if sent is None and (config.getoption("stabgate_json") or config.stash[KEEPING].update or records):
+        import tempfile
 
-            folder = tempfile.mkdtemp(prefix="stabgate-")
+        folder = tempfile.mkdtemp(prefix="stabgate-")
     if folder is not None:
         config.stash[EVIDENCE] = folder
 
@@ -86,10 +93,27 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"stabgate: {__version__}, " + ", ".join(f"{name}={value}" for name, value in settings(config).items())
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput[WORKER] = config.stash[COMPLETENESS].sent()
+    else:
+        config.stash[SUMMARY].finish(session, settings(config))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "stabgate" in getattr(item, "fixturenames", ()) and item.get_closest_marker("stabgate") is None:
             item.add_marker(pytest.mark.stabgate)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # What an earlier attempt of this test left (pytest-rerunfailures) is not part of this one.
+    if GATE in item.stash:
+        del item.stash[GATE]
+    item.stash[PASSED] = False
+    item.user_properties[:] = [entry for entry in item.user_properties if not entry[0].startswith("stabgate.")]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,7 +134,8 @@ def stabgate(request: pytest.FixtureRequest) -> Iterator[Gate]:
     """Assertions about the stability of explanations, with the settings of flags, ini file and marker."""
     from pytest_stabgate.fixture import Gate
 
-    gate = Gate(request, settings(request.config), request.config.stash.get(EVIDENCE, None))
+    config = request.config
+    gate = Gate(request, settings(config), config.stash[KEEPING], config.stash.get(EVIDENCE, None))
     request.node.stash[GATE] = gate
     yield gate
     if not request.node.stash.get(PASSED, False):
@@ -141,29 +166,3 @@ def settings(config: pytest.Config) -> dict[str, Any]:
     if found["inconclusive"] is None:
         found["inconclusive"] = "warn" if fresh else "fail"
     return found
-
-
-class Summary:
-    """Gathers what gates report, prints the table and writes the document; under xdist in the controller only."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self.gates: dict[str, list[str]] = {}  # by test, JSON texts; of a test that is run again the last counts
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        found = getattr(report, REPORTS, None)
-        if found:
-            self.gates[report.nodeid] = found
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self.gates:
-            return
-        import json
-
-        from stabgate.report.session import GateReport, ordered
-        from stabgate.report.tables import summary
-
-        gates = ordered([GateReport.from_json(json.loads(text)) for found in self.gates.values() for text in found])
-        terminalreporter.section("stabgate")
-        for line in summary(gates):
-            terminalreporter.write_line(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from stabgate.report.plain import plain
 from stabgate.verdict.numbers import beside, interval_beside
 from stabgate.verdict.verdicts import FassRequirement, Verdict
 
@@ -43,7 +44,7 @@ def fass_failure_text(verdict: Verdict, result: Fass, *, replay: str) -> str:
         if verdict.interval is not None:
             measured += f" (95 % interval {interval_beside(verdict.interval, requirement.score)}, by image)"
     lines = [
-        f"{verdict.outcome}: {verdict.name}: required {requirement}, {measured} over {verdict.measured} of "
+        f"{verdict.outcome}: {plain(verdict.name)}: required {requirement}, {measured} over {verdict.measured} of "
         f"{verdict.n} pairs [{requirement.protocol}, {verdict.fact('explainer')} on {verdict.fact('model')}]"
     ]
     lines += [f"  {reason}" for reason in verdict.reasons]
@@ -59,7 +60,9 @@ def fass_failure_text(verdict: Verdict, result: Fass, *, replay: str) -> str:
     lines += [f"  {_perturbation(part, result)}" for part in worst[:WORST_PERTURBATIONS]]
     lines += [f"  {_pair(pair, result)}" for pair in result.worst(WORST_PAIRS)]
     failed = [pair for pair in result.pairs if pair.status == "error"]
-    lines += [f"  image {pair.image!r}, {pair.perturbation}: error: {pair.reason}" for pair in failed[:ERRORS_SHOWN]]
+    lines += [
+        f"  image {pair.image!r}, {pair.perturbation}: error: {plain(pair.reason)}" for pair in failed[:ERRORS_SHOWN]
+    ]
     if len(failed) > ERRORS_SHOWN:
         lines.append(f"  and {len(failed) - ERRORS_SHOWN} more pairs with an error")
     lines += [f"  note: {note}" for note in verdict.notes]

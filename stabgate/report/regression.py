@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stabgate.report.plain import plain
 from stabgate.report.text import WORST_ROWS, number
 from stabgate.verdict.regression import ACCEPT, beside, chance
 from stabgate.verdict.verdicts import Outcome, RegressionRequirement, Verdict
@@ -16,7 +17,7 @@ def regression_failure_text(verdict: Verdict, *, replay: str) -> str:
     """Why a gate did not pass: allowed against found, the rows that fell, what changed, how to accept or repeat it."""
     requirement = _required(verdict)
     lines = [
-        f"{verdict.outcome}: {verdict.name}: {requirement} against {requirement.baseline}, {_found(verdict)} "
+        f"{verdict.outcome}: {plain(verdict.name)}: {requirement} against {requirement.baseline}, {_found(verdict)} "
         f"[{verdict.measured} of {verdict.n} {verdict.fact('unit')}s measured in both"
         + (f", {verdict.runs} runs]" if requirement.metric != "FASS" else "]")
     ]

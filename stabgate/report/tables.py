@@ -2,42 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from stabgate.report.fass import FASS_HEADINGS, FASS_NUMERIC, fass_rows
+from stabgate.report.plain import cells, fit, pad, plain
 from stabgate.report.regression import REGRESSION_HEADINGS, REGRESSION_NUMERIC, regression_row
 from stabgate.report.session import GateReport
-from stabgate.report.text import HEADINGS, NUMERIC, table, table_row
+from stabgate.report.text import HEADINGS, NUMERIC, table_row
+from stabgate.verdict.verdicts import Verdict
+
+LONGEST_CELL = 60  # columns; what is longer is cut in the middle
+SHORTEST_NAME = 12
+GAP = 2
 
 
-def summary(gates: Sequence[GateReport]) -> list[str]:
-    """Lines of the tables of gates, in their order."""
-    ranks = [row for gate in gates if gate.kind == "k-stability" for row in _k_rows(gate)]
-    maps = [row for gate in gates if gate.kind == "FASS" for row in _fass_rows(gate)]
-    drops = [row for gate in gates if gate.kind == "regression" for row in _regression_rows(gate)]
-    lines: list[str] = []
-    for rows, headings, numeric in (
-        (ranks, HEADINGS, NUMERIC),
-        (maps, FASS_HEADINGS, FASS_NUMERIC),
-        (drops, REGRESSION_HEADINGS, REGRESSION_NUMERIC),
-    ):
+@dataclass(frozen=True)
+class Sheet:
+    """Gates of one kind.
+
+    Attributes:
+        headings: of the columns; the first is the gate's name, the last its verdict.
+        numeric: positions of the columns that stand to the right.
+        least: headings of the columns that a narrow terminal can do without, the least important first.
+        rows: cells, one for each heading.
+    """
+
+    headings: tuple[str, ...]
+    numeric: frozenset[int]
+    least: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def without(self, heading: str) -> Sheet:
+        """This sheet without one of its columns."""
+        at = self.headings.index(heading)
+        kept = [j for j in range(len(self.headings)) if j != at]
+        return Sheet(
+            tuple(self.headings[j] for j in kept),
+            frozenset(i for i, j in enumerate(kept) if j in self.numeric),
+            self.least,
+            tuple(tuple(row[j] for j in kept) for row in self.rows),
+        )
+
+
+Row: TypeAlias = tuple[str, ...]
+Rows: TypeAlias = Callable[[Verdict], list[Row]]
+KINDS: dict[str, tuple[Row, frozenset[int], Row, Rows]] = {
+    "k-stability": (
+        HEADINGS,
+        NUMERIC,
+        ("seconds", "model rows", "runs", "RAND's k", "k (median)", "explainer", "requirement"),
+        lambda verdict: [table_row(verdict)],
+    ),
+    "FASS": (
+        FASS_HEADINGS,
+        FASS_NUMERIC,
+        ("SSIM", "Spn.", "Jac.", "re-seed", "floor", "method", "retention", "requirement"),
+        fass_rows,
+    ),
+    "regression": (
+        REGRESSION_HEADINGS,
+        REGRESSION_NUMERIC,
+        ("runs", "p", "baseline", "margin", "before", "now", "metric"),
+        lambda verdict: [regression_row(verdict)],
+    ),
+}
+
+
+def sheets(gates: Sequence[GateReport]) -> list[Sheet]:
+    """One sheet for each kind of gate there is, its rows in the order of `gates`."""
+    found = []
+    for kind, (headings, numeric, least, rows_of) in KINDS.items():
+        rows = [
+            tuple(plain(cell) for cell in row)
+            for gate in gates
+            if gate.kind == kind
+            for row in ([_unmeasured(gate, headings)] if gate.verdict is None else rows_of(gate.verdict))
+        ]
         if rows:
-            lines += ["", *table(rows, headings, numeric)] if lines else table(rows, headings, numeric)
-    return lines
+            found.append(Sheet(tuple(headings), numeric, least, tuple(rows)))
+    return found
 
 
-def _k_rows(gate: GateReport) -> list[tuple[str, ...]]:
-    return [_unmeasured(gate, HEADINGS) if gate.verdict is None else table_row(gate.verdict)]
+def fitted(sheet: Sheet, width: int | None) -> tuple[Sheet, list[str]]:
+    """The sheet as it fits into `width` columns (None: as wide as it likes), and the headings that it gave up."""
+    sheet = _cut(sheet, LONGEST_CELL)
+    dropped = []
+    for heading in sheet.least:
+        if width is None or _wide(sheet) <= width:
+            break
+        sheet = sheet.without(heading)
+        dropped.append(heading)
+    if width is not None and _wide(sheet) > width:
+        others = _wide(sheet) - _widths(sheet)[0]
+        sheet = _cut(sheet, max(SHORTEST_NAME, width - others))
+    return sheet, dropped
 
 
-def _fass_rows(gate: GateReport) -> list[tuple[str, ...]]:
-    return [_unmeasured(gate, FASS_HEADINGS)] if gate.verdict is None else fass_rows(gate.verdict)
+def aligned(sheet: Sheet) -> list[list[str]]:
+    """Headings and rows as cells of equal width."""
+    widths = _widths(sheet)
+    return [
+        [pad(cell, width, right=j in sheet.numeric) for j, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        for row in (sheet.headings, *sheet.rows)
+    ]
 
 
-def _regression_rows(gate: GateReport) -> list[tuple[str, ...]]:
-    return [_unmeasured(gate, REGRESSION_HEADINGS) if gate.verdict is None else regression_row(gate.verdict)]
+def _widths(sheet: Sheet) -> list[int]:
+    return [max(cells(row[j]) for row in (sheet.headings, *sheet.rows)) for j in range(len(sheet.headings))]
+
+
+def _wide(sheet: Sheet) -> int:
+    return sum(_widths(sheet)) + GAP * (len(sheet.headings) - 1)
+
+
+def _cut(sheet: Sheet, most: int) -> Sheet:
+    rows = tuple((fit(row[0], most), *(fit(cell, LONGEST_CELL) for cell in row[1:])) for row in sheet.rows)
+    return Sheet(sheet.headings, sheet.numeric, sheet.least, rows)
 
 
 def _unmeasured(gate: GateReport, headings: Sequence[str]) -> tuple[str, ...]:
-    known = {"gate": gate.name, "requirement": gate.asked, "verdict": str(gate.outcome)}
-    return tuple(known.get(heading, "-") for heading in headings)
+    known = {"gate": gate.name, "requirement": gate.asked, "baseline": gate.baseline, "verdict": str(gate.outcome)}
+    return tuple(known.get(heading) or "-" for heading in headings)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stabgate.report.plain import plain
 from stabgate.verdict.kstability import needed_rows
 from stabgate.verdict.numbers import beside, interval_beside, percent_beside
 from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict
@@ -30,8 +30,8 @@ def failure_text(verdict: Verdict, result: KStability, *, replay: str) -> str:
     else:
         measured = f"measured {share(verdict)} ({verdict.met} of {verdict.n} rows{_interval(verdict)})"
     lines = [
-        f"{verdict.outcome}: {verdict.name}: required {requirement}, {measured}"
-        f" [distance >= {requirement.threshold:g}, {verdict.runs} runs, {requirement.rule}]"
+        f"{verdict.outcome}: {plain(verdict.name)}: required {requirement}, {measured}"
+        f" [distance >= {requirement.threshold:g}, {runs(verdict).replace('/', ' of ')} runs, {requirement.rule}]"
     ]
     lines += [f"  {reason}" for reason in verdict.reasons if "are needed" not in reason]
     lines += _unmeasured(result)
@@ -58,6 +58,12 @@ def share(verdict: Verdict) -> str:
     return percent_beside(estimate, least, holds=verdict.met >= needed_rows(least, verdict.n))
 
 
+def runs(verdict: Verdict) -> str:
+    """The number of runs, and of how many where they are not all: "15/50"."""
+    planned = getattr(verdict.requirement, "runs", verdict.runs)
+    return str(verdict.runs) if verdict.runs == planned else f"{verdict.runs}/{planned}"
+
+
 def _required(verdict: Verdict) -> KRequirement:
     assert isinstance(verdict.requirement, KRequirement)
     return verdict.requirement
@@ -65,7 +71,7 @@ def _required(verdict: Verdict) -> KRequirement:
 
 def _unmeasured(result: KStability) -> list[str]:
     failures = list(result.attributions.failures.items())
-    lines = [f"  row {row!r} not measured: {reason}" for row, reason in failures[:WORST_ROWS]]
+    lines = [f"  row {row!r} not measured: {plain(reason)}" for row, reason in failures[:WORST_ROWS]]
     if len(failures) > WORST_ROWS:
         lines.append(f"  and {len(failures) - WORST_ROWS} more rows not measured")
     return lines
@@ -143,23 +149,8 @@ def table_row(verdict: Verdict) -> tuple[str, ...]:
         met,
         str(verdict.requirement),
         number(verdict.fact("rand_k")),
-        str(verdict.runs),
+        runs(verdict),
         f"{verdict.cost.rows:,}",
         f"{verdict.cost.seconds:.1f}",
         str(verdict.outcome),
     )
-
-
-def table(
-    rows: Sequence[Sequence[str]], headings: Sequence[str] = HEADINGS, numeric: frozenset[int] = NUMERIC
-) -> list[str]:
-    """Aligned lines: headings, then `rows` of cells; `numeric` are the columns that stand to the right."""
-    cells = [headings, *rows]
-    widths = [max(len(row[j]) for row in cells) for j in range(len(headings))]
-    return [
-        "  ".join(
-            cell.rjust(width) if j in numeric else cell.ljust(width)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]

@@ -78,10 +78,9 @@ def gates(pytester: pytest.Pytester):
 def section(result: pytest.RunResult) -> list[str]:
     """Lines of the summary tables; seconds of k gates differ from run to run and go."""
     lines = result.outlines
-    start = next(i for i, line in enumerate(lines) if re.match(r"=+ stabgate =+", line))
-    end = next(i for i, line in enumerate(lines[start + 1 :], start + 1) if line.startswith("="))
-    found = [re.sub(r"(?<!>= )\b\d+\.\d  (?=PASS)", "", line).rstrip() for line in lines[start + 1 : end]]
-    return found[1:] if not found[0] else found
+    start = next(i for i, line in enumerate(lines) if line.startswith("gate  "))
+    end = next(i for i, line in enumerate(lines) if re.match(r"\d+ gates?: ", line))
+    return [re.sub(r"(?<!>= )\b\d+\.\d  (?=PASS)", "", line).rstrip() for line in lines[start : end - 1]]
 
 
 def cells(line: str) -> list[str]:
