@@ -2,7 +2,7 @@
 
 Each gate explains the same held-out patients again and again with another seed and asks how many leading features keep
 their order (k). What to require is what was measured when the models were accepted, less what other seeds would change:
-LIME's order holds on every patient, on one only just; KernelSHAP's on most; and DiCE's importances tell hardly more than
+LIME's order holds on every patient, on one only just; KernelSHAP's on most; DiCE's importances tell hardly more than
 the first feature apart on 30 correlated columns, and that at a lower distance: its gates are there to notice if even
 that is lost.
 """
