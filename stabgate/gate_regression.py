@@ -65,8 +65,9 @@ def judge_no_regression(
     k: int | None = None,
     name: str | None = None,
     replay: str | None = None,
+    called: str | None = None,
 ) -> Judged:
-    """`assert_no_regression` without raising or warning.
+    """`assert_no_regression` without raising or warning; `called` is what messages call the baseline.
 
     Raises:
         InputError: the baseline does not exist, is of another metric, or an option cannot be used.
@@ -77,7 +78,7 @@ def judge_no_regression(
             "measure_fass"
         )
     now = Record.of(result)
-    label = _label(baseline, name)
+    label = called or _label(baseline, name)
     regression_requirement(now, max_drop=max_drop, k=k, baseline=label)  # a wrong option needs no baseline
     before = _before(baseline, name)
     explainer = str(now.explainer.get("explainer", "explainer"))

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from pytest_stabgate.settings import DEFAULTS, MEASURING, parse, refuse_unknown
-from stabgate.errors import StabgateError, StabilityError
+from pytest_stabgate.keeping import Keeping, from_here, shared
+from pytest_stabgate.settings import DEFAULTS, MEASURING, STOPPING, parse, refuse_unknown
+from stabgate.baselines.document import unfit
+from stabgate.baselines.names import check_name, is_address, safe_name
+from stabgate.baselines.store import Baselines
+from stabgate.baselines.waivers import WaivedWarning
+from stabgate.errors import InputError, StabgateError, StabilityError
 from stabgate.gate import Judged, conclude, judge_min_k_stability
 from stabgate.gate_fass import judge_min_fass
+from stabgate.gate_regression import judge_no_regression
 from stabgate.measure.fass import Fass, measure_fass
 from stabgate.measure.kresult import KStability
 from stabgate.measure.kstability import measure_k_stability
+from stabgate.measure.record import Record
 from stabgate.report.evidence import save_evidence
 from stabgate.report.session import GateReport
-from stabgate.verdict.verdicts import Verdict
+from stabgate.verdict.verdicts import Outcome, Verdict
+
+T = TypeVar("T")
 
 
 class Gate:
@@ -34,9 +44,12 @@ class Gate:
         reports: one for each gate so far.
     """
 
-    def __init__(self, request: pytest.FixtureRequest, settings: Mapping[str, Any], evidence: str | None) -> None:
+    def __init__(
+        self, request: pytest.FixtureRequest, settings: Mapping[str, Any], keeping: Keeping, evidence: str | None
+    ) -> None:
         self._request = request
         self._settings = dict(settings)
+        self._keeping = keeping
         self._evidence = evidence
         self._written: frozenset[str] = frozenset()
         marker = request.node.get_closest_marker("stabgate")
@@ -47,6 +60,7 @@ class Gate:
             self._written = frozenset(marker.kwargs)
             self._settings |= {n: parse(n, v, f"stabgate marker: {n}") for n, v in marker.kwargs.items()}
         self._gates = 0
+        self._compared: set[str] = set()  # baselines of this test
         self.used = False
         self.unjudged: list[tuple[KStability | Fass, str]] = []
         self.reports: list[GateReport] = []
@@ -80,11 +94,11 @@ class Gate:
         """
         __tracebackhide__ = True
         label = self._begin(name, result_or_explainer)
-        replay = self._replay(measuring)
+        replay = self._replay(measuring, stopping=True)
         if isinstance(result_or_explainer, KStability):
             self._warn_of_settings(label, result_or_explainer)
         else:
-            measuring = {**self._measuring, **measuring}
+            measuring = {**self._measuring, **self._stopping, **measuring}
         options: dict[str, Any] = {"k": k, "share": share, "require": require, "name": label, "replay": replay}
         return self._conclude(
             lambda: judge_min_k_stability(result_or_explainer, X, **options, **measuring),
@@ -118,27 +132,174 @@ class Gate:
             GateReport(label, "FASS", f"FASS >= {score}", self._test, None, place=_place()),
         )
 
+    def assert_no_regression(
+        self,
+        result_or_explainer: Any,
+        baseline: Any = None,
+        *,
+        max_drop: float,
+        k: int | None = None,
+        name: str | None = None,
+        X: Any = None,
+        images: Any = None,
+        **measuring: Any,
+    ) -> Verdict:
+        """`stabgate.assert_no_regression` against a baseline of the folder; the outcome goes into table and report.
+
+        Args:
+            result_or_explainer: what was measured now; or an explainer, which is measured on `X` or `images` in all
+                runs.
+            baseline: what it is compared with, if it is not the baseline called `name`: another name, the path of such
+                a file, an earlier result or `Record`.
+            max_drop, k: as in `stabgate.assert_no_regression`.
+            name: of the baseline: "credit/shap". No other gate of the session may use it.
+            X, images: what an explainer is measured on.
+            measuring: options of `measure_k_stability` or `measure_fass`, with an explainer.
+        """
+        __tracebackhide__ = True
+        if isinstance(baseline, os.PathLike):
+            baseline = os.fspath(baseline)
+        stored = name if baseline is None else baseline if isinstance(baseline, str) else ""
+        label = self._begin(name or stored or None, result_or_explainer)
+        asked = f"may fall by at most {max_drop}"
+        report = GateReport(label, "regression", asked, self._test, None, place=_place(), baseline=stored or "")
+        options: dict[str, Any] = {"max_drop": max_drop, "k": k, "name": label, "replay": self._replay(measuring)}
+        in_folder = stored is None or (stored != "" and not is_address(stored))
+        there = self._try(report, lambda: self._has(stored)) if in_folder else False
+        result = self._try(report, lambda: self._result(result_or_explainer, baseline, X, images, measuring))
+        if not in_folder:
+            return self._conclude(lambda: judge_no_regression(result, baseline, **options), report)
+        assert stored is not None
+
+        def compared() -> Judged:
+            before = Baselines(self._keeping.folder).read(stored).record
+            return judge_no_regression(result, before, called=f"baseline {stored}", **options)
+
+        update = self._keeping.update
+        if there and update != "all":
+            return self._conclude(compared, report)
+        if not there and not update and self._settings["missing"] != "record":
+            return self._missing(stored, result, report, measuring)
+
+        def adopted() -> Judged:
+            record = Record.of(result)
+            if unfit(record):
+                raise InputError(f"baseline {stored!r} is not written: {unfit(record)}")
+            note = "there was no baseline: what was measured becomes it"
+            if there:
+                try:
+                    return compared()
+                except InputError as error:
+                    note = f"the baseline that is replaced cannot be compared with: {error}"
+            judged = judge_no_regression(result, record, called=f"baseline {stored}", **options)
+            return replace(judged, before=None, verdict=replace(judged.verdict, notes=(note, *judged.verdict.notes)))
+
+        return self._conclude(adopted, report, adopts="update" if there else "new")
+
+    def _has(self, stored: str | None) -> bool:
+        """Whether there is such a baseline, if no other gate uses it.
+
+        Raises:
+            InputError: it cannot be a name, or another gate uses it.
+        """
+        if not stored:
+            raise InputError(
+                "name is missing: a baseline is a file, and its name is written in the test, as in "
+                f"name={safe_name(self._request.node.name)!r}"
+            )
+        check_name(stored)
+        problem = self._keeping.claim(stored, self._test)
+        if problem or stored in self._compared:
+            raise InputError(problem or shared([(stored, self._test)] * 2))
+        self._compared.add(stored)
+        return Baselines(self._keeping.folder).has(stored)
+
+    def _result(
+        self, given: Any, baseline: Any, X: Any, images: Any, measuring: Mapping[str, Any]
+    ) -> KStability | Fass:
+        """What a regression gate is about: a result as it was given, or what an explainer does on X or images."""
+        if not isinstance(baseline, (str, Record, KStability, Fass, type(None))):
+            raise InputError(
+                f"baseline is a {type(baseline).__name__}: give a name, an earlier result or Record; what an explainer "
+                "is measured on goes to X=... (rows) or images=..."
+            )
+        if isinstance(given, (KStability, Fass)):
+            extra = [*(["X"] if X is not None else []), *(["images"] if images is not None else []), *measuring]
+            if extra:
+                raise InputError(f"{extra[0]} cannot be given with a result: it has been measured already")
+            return given
+        if (X is None) == (images is None):
+            raise InputError(
+                f"a {type(given).__name__} is no result: give a KStability or Fass, or an explainer with X= (rows) or "
+                "images="
+            )
+        if images is not None:
+            return measure_fass(given, images, **{**self._seed, **measuring})
+        return measure_k_stability(given, X, **{**self._measuring, **measuring})
+
+    def _missing(
+        self, stored: str, result: KStability | Fass, report: GateReport, measuring: Mapping[str, Any]
+    ) -> Verdict:
+        """Fail or skip for want of a baseline; what was measured is in the report, from which it can be accepted."""
+        __tracebackhide__ = True
+        command = self._replay(
+            measuring, *([self._keeping.flag] if self._keeping.flag else []), "--stabgate-update-new"
+        )
+        message = f"there is no baseline {stored!r} in {self._keeping.shown}; create it with: {command}"
+        report = replace(report, message=message)
+        if self._evidence is not None:
+            report = save_evidence(report, result, self._evidence)
+        self.reports.append(report)
+        if self._settings["missing"] == "skip":
+            pytest.skip(message)
+        raise InputError(message)
+
     def _begin(self, name: str | None, given: Any) -> str:
         self.used = True
         self._gates += 1
         self._judged(given)
         return name or self._label()
 
-    def _conclude(self, judge: Callable[[], Judged], report: GateReport) -> Verdict:
-        """Judge, note what was found, and act on it."""
+    def _try(self, report: GateReport, what: Callable[[], T]) -> T:
+        """What it returns; where that is an error, the gate was not measured, and the report says why."""
         __tracebackhide__ = True
         try:
-            judged = judge()
+            return what()
         except StabgateError as error:
             self.reports.append(replace(report, message=str(error)))
             raise self._shortened(error) from self._cause(error)
+
+    def _conclude(self, judge: Callable[[], Judged], report: GateReport, *, adopts: str = "") -> Verdict:
+        """Judge, note what was found, and act on it."""
+        __tracebackhide__ = True
+        judged = self._try(report, judge)
         verdict, label = judged.verdict, report.name
+        waiver = self._keeping.waivers.get(label)
+        known = waiver is not None and not adopts and verdict.outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE)
+        waived = known and waiver is not None and waiver.active()
+        if known and not waived and waiver is not None:
+            judged = replace(judged, message=f"{judged.message}\n  the waiver of this gate has ended ({waiver})")
         found = replace(report, verdict=verdict, message=judged.message, asked=str(verdict.requirement))
-        found = replace(found, warns=self._settings["inconclusive"] == "warn")
+        found = replace(
+            found,
+            warns=self._settings["inconclusive"] == "warn",
+            waived=str(waiver) if waived else "",
+            adopts=adopts,
+            before=None if judged.before is None else judged.before.to_json(),
+        )
         if self._evidence is not None:
             found = save_evidence(found, judged.result, self._evidence)
+        elif adopts:
+            found = replace(found, record=Record.of(judged.result).to_json())
+        same = any(one.name == label for one in self.reports)
         self.reports.append(found)
-        self._request.node.user_properties += _properties(label, verdict)
+        self._request.node.user_properties += _properties(f"{label} (regression)" if same else label, verdict)
+        if adopts:
+            return verdict
+        if waived:
+            text = f"{verdict.outcome}: {label} is waived {waiver}: {'; '.join(verdict.reasons)}"
+            warnings.warn(WaivedWarning(text), stacklevel=3)
+            return verdict
         try:
             return conclude(judged, self._settings["inconclusive"])
         except StabilityError as error:
@@ -147,6 +308,11 @@ class Gate:
     @property
     def _measuring(self) -> dict[str, Any]:
         return {name: self._settings[name] for name in MEASURING}
+
+    @property
+    def _stopping(self) -> dict[str, Any]:
+        budget = self._settings["budget"]
+        return {"early": self._settings["early"] == "on", "budget": None if budget == "none" else budget}
 
     @property
     def _seed(self) -> dict[str, Any]:
@@ -183,11 +349,15 @@ class Gate:
         name = str(self._request.node.name)
         return name if self._gates == 1 else f"{name} ({self._gates})"
 
-    def _replay(self, written: Iterable[str]) -> str:
+    def _replay(self, written: Iterable[str], *more: str, stopping: bool = False) -> str:
         # What the test or its marker says needs no flag, and a flag would not reach it.
-        given = {n: v for n, v in self._measuring.items() if v != DEFAULTS[n] and n not in {*self._written, *written}}
+        names = {*MEASURING, *(STOPPING if stopping else ())} - {*self._written, *written}
+        given = {n: v for n, v in self._settings.items() if n in names and v != DEFAULTS[n]}
         flags = [f"--stabgate-{n}={v}" for n, v in given.items()]
-        return shlex.join(["pytest", self._request.node.nodeid, *flags])
+        file, *inside = self._test.split("::")
+        config = self._request.config
+        file = from_here(config.rootpath / file, config.invocation_params.dir)
+        return shlex.join(["pytest", "::".join([file, *inside]), *flags, *more])
 
     def _shortened(self, error: StabgateError) -> StabgateError:
         """The error without stabgate's own frames: the reader needs the reason and their own line."""

@@ -27,12 +27,39 @@ SETTINGS = {
         int, 0, math.inf, "an integer of at least 0, or fresh", "seed of every measurement, or fresh: another each time"
     ),
     "threshold": Setting(float, 5e-324, 1, "a number above 0 and at most 1", "least distance that counts as separated"),
+    "early": Setting(
+        str, 0, 0, "on or off", "whether a gate ends once its verdict is settled: on, or off", choices=("on", "off")
+    ),
+    "budget": Setting(
+        str,
+        0,
+        0,
+        "a budget, or none",
+        "what a gate may cost: 90s, 3m, 1h, 500000 rows (of the model), both with a comma, or none",
+    ),
     "inconclusive": Setting(
         str, 0, 0, "fail or warn", "what INCONCLUSIVE does: fail, or warn", choices=("fail", "warn")
     ),
+    "missing": Setting(
+        str,
+        0,
+        0,
+        "fail, record or skip",
+        "what a gate does whose baseline is missing: fail, record one and pass, or skip the test",
+        choices=("fail", "record", "skip"),
+    ),
 }
-DEFAULTS: dict[str, Any] = {"runs": 50, "seed": 0, "threshold": 0.9, "inconclusive": None}
+DEFAULTS: dict[str, Any] = {
+    "runs": 50,
+    "seed": 0,
+    "threshold": 0.9,
+    "early": "on",
+    "budget": "none",
+    "inconclusive": None,
+    "missing": "fail",
+}
 MEASURING = ("runs", "seed", "threshold")  # the settings that are options of a measurement
+STOPPING = ("early", "budget")  # when a gate that measures itself ends
 
 
 def parse(name: str, value: Any, where: str) -> Any:
@@ -42,6 +69,10 @@ def parse(name: str, value: Any, where: str) -> Any:
         pytest.UsageError: another type, or out of range; the message names `where` it came from.
     """
     setting = SETTINGS[name]
+    if name == "early" and isinstance(value, bool):
+        return "on" if value else "off"
+    if name == "budget":
+        return _budget(value, where)
     if setting.choices:
         if value not in setting.choices:
             raise pytest.UsageError(f"{where}={value!r}: it must be {setting.allowed}")
@@ -57,6 +88,18 @@ def parse(name: str, value: Any, where: str) -> Any:
     if not setting.least <= number <= setting.most:
         raise pytest.UsageError(f"{where}={value!r}: it must be {setting.allowed}")
     return number
+
+
+def _budget(value: Any, where: str) -> str:
+    from stabgate.budget import Budget
+    from stabgate.errors import InputError
+
+    if value in (None, "none"):
+        return "none"
+    try:
+        return str(Budget.of(value, where))
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def refuse_unknown(names: Iterable[str], what: str, *, prefix: str = "", others: Iterable[str] = ()) -> None:

@@ -25,8 +25,9 @@ def read_baseline(text: str, folder: str | os.PathLike[str] | None = None) -> Re
     Raises:
         InputError: there is none, its file is damaged or of another schema, or the name cannot be one.
     """
+    from stabgate.baselines.names import is_address
     from stabgate.baselines.store import Baselines, load
 
-    if text.endswith(".json"):
+    if is_address(text):
         return load(text).record
     return Baselines(FOLDER if folder is None else folder).read(text).record

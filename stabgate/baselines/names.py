@@ -31,6 +31,11 @@ def check_name(name: Any) -> str:
     return name
 
 
+def is_address(text: str) -> bool:
+    """Whether a text says where a measurement is (a path to a file, a URI) and is no name."""
+    return text.lower().endswith(".json") or ":/" in text
+
+
 def same_name(name: str) -> str:
     """What names have in common that differ only in case, which some file systems take for one."""
     return name.casefold()

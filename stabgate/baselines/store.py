@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
 from stabgate.baselines.document import Accepted, Baseline, from_text, to_text, unfit
+from stabgate.baselines.folder import sweep, writing
 from stabgate.baselines.names import check_name, same_name
 from stabgate.baselines.waivers import WAIVERS
 from stabgate.errors import InputError
-from stabgate.files import locked, write_bytes, write_text
+from stabgate.files import write_bytes, write_text
 from stabgate.measure.record import Record
-
-IGNORE = ".gitignore"
-IGNORED = (
-    "# Matrices behind the baselines: large, and measured again by the same command. Locks and partial files.\n"
-    + "".join(f"{pattern}\n" for pattern in ("*.npz", ".lock", "*.partial"))
-)
-LOCK = ".lock"
 
 
 class Baselines:
@@ -103,16 +95,15 @@ class Baselines:
         if problem:
             raise InputError(f"baseline {name!r} is not written: {problem}")
         path = self.path(name)
-        with self._alone():
+        with writing(self.folder):
             before = self._known(name)
             matrices = _merged(evidence)
             if before == record:
                 if matrices is not None and not path.with_suffix(".npz").exists():
                     write_bytes(path.with_suffix(".npz"), matrices)
                 return False
-            _sweep(path)
-            if not (self.folder / IGNORE).exists():
-                write_text(self.folder / IGNORE, IGNORED)
+            sweep(path)
+            sweep(path.with_suffix(".npz"))
             if matrices is not None:
                 write_bytes(path.with_suffix(".npz"), matrices)
             else:
@@ -123,7 +114,7 @@ class Baselines:
     def remove(self, name: str) -> list[Path]:
         """Delete a baseline and its matrices; returns the files that went."""
         path = self.path(name)
-        with self._alone():
+        with writing(self.folder):
             gone = [file for file in (path, path.with_suffix(".npz")) if file.exists()]
             for file in gone:
                 file.unlink()
@@ -141,11 +132,6 @@ class Baselines:
             return self.read(name).record
         except InputError:
             return None
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with locked(self.folder / LOCK):
-            yield
 
 
 def load(path: str | os.PathLike[str]) -> Baseline:
@@ -176,10 +162,3 @@ def _merged(evidence: str | None) -> bytes | None:
                     if member not in whole.namelist():
                         whole.writestr(member, part.read(member))
     return content.getvalue()
-
-
-def _sweep(path: Path) -> None:
-    """Remove what writers that were killed left of this file; nobody else writes while the lock is held."""
-    for suffix in (".json", ".npz"):
-        for partial in path.parent.glob(f".{path.with_suffix(suffix).name[:40]}.*.partial"):
-            partial.unlink(missing_ok=True)

@@ -13,13 +13,18 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
+from stabgate.baselines.folder import sweep, writing
 from stabgate.errors import InputError
-from stabgate.files import locked, write_text
+from stabgate.files import write_text
 
 WAIVERS = "waivers.json"
 SCHEMA = 1
 FIELDS = ("by", "reason", "until")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class WaivedWarning(UserWarning):
+    """A gate did not pass and was let through by a waiver."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ def read_waivers(folder: str | os.PathLike[str]) -> dict[str, Waiver]:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error})") from error
     if not isinstance(plain, dict) or plain.get("schema") != SCHEMA or not isinstance(plain.get("waivers"), dict):
-        raise InputError(f"{path}: not waivers of schema {SCHEMA}; write them with: stabgate waive NAME --until ... ")
+        raise InputError(f"{path}: not waivers of schema {SCHEMA}; restore it from git, or use stabgate waive")
     return {name: _waiver(entry, f"{path}: {name!r}") for name, entry in plain["waivers"].items()}
 
 
@@ -74,7 +79,8 @@ def add_waiver(folder: str | os.PathLike[str], name: str, *, until: str, reason:
     if not waiver.active():
         raise InputError(f"waiver of {name!r}: until={until} is past (today is {date.today().isoformat()})")
     home = Path(folder)
-    with locked(home / ".lock"):
+    with writing(home):
+        sweep(home / WAIVERS)
         waivers = {**read_waivers(home), name: waiver}
         lines = ",\n".join(f"  {_json(one)}: {_json(_plain(waivers[one]))}" for one in sorted(waivers))
         write_text(home / WAIVERS, f'{{\n "schema": {SCHEMA},\n "waivers": {{\n{lines}\n }}\n}}\n')

@@ -36,6 +36,7 @@ class GateReport:
         before: the record of the baseline that it was compared with.
         waived: what the waiver that lets it through says; empty where there is none.
         warns: INCONCLUSIVE only warns here.
+        adopts: "new" or "update": what was measured becomes the baseline, and nothing fails; empty elsewhere.
         details: what the HTML report shows beside the verdict (`stabgate.report.details`).
         evidence: folder with the arrays of this gate while the session lasts; not part of the document.
     """
@@ -52,6 +53,7 @@ class GateReport:
     before: Mapping[str, Any] | None = None
     waived: str = ""
     warns: bool = False
+    adopts: str = ""
     details: Mapping[str, Any] | None = None
     evidence: str | None = None
 
@@ -62,9 +64,9 @@ class GateReport:
 
     @property
     def blocks(self) -> bool:
-        """It fails the build: it did not pass, and neither a waiver nor the policy for INCONCLUSIVE lets it through."""
+        """It fails the build: it did not pass, and no waiver, no policy and no new baseline lets it through."""
         tolerated = self.outcome is Outcome.INCONCLUSIVE and self.warns
-        return not (self.outcome is Outcome.PASS or self.waived or tolerated)
+        return not (self.outcome is Outcome.PASS or self.waived or self.adopts or tolerated)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` reads them."""
