@@ -99,7 +99,7 @@ class Calibration:
         if self.suggested:
             found.append(f"  requirement: {self.suggested}: {self.suggested_rates}")
         if self.runs is not None:
-            found.append(f"  runs: {self.runs}")
+            found.append(f"  runs: {self.runs} are the fewest, of those tried, with which that holds")
         found.append(
             f"  margin: max_drop={self.margin:g}: an unchanged model fails in {100 * self.margin_rate:.1f} % of runs"
         )
@@ -237,7 +237,12 @@ class _Library:
     def suggested_share(self) -> float:
         """The largest share of whole rows that is `ERRORS` standard errors below what is measured; 0 for none."""
         rows = self.met.shape[1]
-        return float(max(0, math.floor(rows * (self.measured - ERRORS * self.error) + 1e-9)) / rows)
+        wanted = max(0, math.floor(rows * (self.measured - ERRORS * self.error) + 1e-9))
+        for digits in (2, 3, 4):  # a share that a person would write, if it is the same number of rows
+            share = math.floor(10**digits * wanted / rows + 1e-9) / 10**digits
+            if needed_rows(share, rows) == wanted:
+                return share
+        return wanted / rows
 
     def rates(self, share: float) -> Rates:
         repeats, rows = self.met.shape

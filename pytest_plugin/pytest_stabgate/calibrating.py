@@ -29,6 +29,8 @@ class CalibratingGate(Gate):
     """
 
     def __init__(self, *given: Any, repeats: int) -> None:
+        if repeats < 3:
+            raise pytest.UsageError(f"--stabgate-calibrate={repeats}: a spread needs at least 3 repetitions")
         super().__init__(*given)
         self._repeats = repeats
         self._repeated: list[tuple[KStability | Fass, list[Any]]] = []
@@ -131,14 +133,3 @@ def _same_pairs(several: Fass, one: Fass) -> bool:
 
 def _other_seed(options: Mapping[str, Any], i: int) -> dict[str, Any]:
     return {**options, "seed": int(options["seed"]) + i}
-
-
-def calibrating(request: pytest.FixtureRequest, *given: Any, repeats: int) -> CalibratingGate:
-    """The gate of a test that is calibrated.
-
-    Raises:
-        pytest.UsageError: fewer than three repetitions.
-    """
-    if repeats < 3:
-        raise pytest.UsageError(f"--stabgate-calibrate={repeats}: a spread needs at least 3 repetitions")
-    return CalibratingGate(request, *given, repeats=repeats)

@@ -9,7 +9,7 @@ import pytest
 from pytest_stabgate.completeness import Completeness
 from pytest_stabgate.keeping import INI, Keeping, add_options, keeping
 from pytest_stabgate.settings import DEFAULTS, FRESH, SETTINGS, ini_names, parse, refuse_unknown
-from pytest_stabgate.summary import REPORTS, Summary
+from pytest_stabgate.summary import CALIBRATIONS, REPORTS, Summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,8 @@ KEEPING = pytest.StashKey[Keeping]()
 COMPLETENESS = pytest.StashKey[Completeness]()
 SUMMARY = pytest.StashKey[Summary]()
 WORKER = "stabgate"  # under this name a session's own values travel to xdist workers
-SWITCHES = (INI,)  # ini keys that are no settings of a gate
+HTML = "html"  # the ini key and flag of the page, behind stabgate_ and --stabgate-
+SWITCHES = (INI, HTML)  # ini keys that are no settings of a gate
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,8 +37,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addini(f"stabgate_{name}", help=text, default=None)
     add_options(parser, group)
     group.addoption(
+        "--stabgate-calibrate",
+        dest="stabgate_calibrate",
+        default=None,
+        type=int,
+        metavar="N",
+        help="judge nothing: measure every gate N times under disjoint seeds and suggest runs, requirement and margin",
+    )
+    group.addoption(
         "--stabgate-json", dest="stabgate_json", default=None, metavar="FILE", help="write what was found as JSON"
     )
+    text = "write what was found as one HTML page that needs no network"
+    group.addoption(f"--stabgate-{HTML}", dest=f"stabgate_{HTML}", default=None, metavar="FILE", help=text)
+    parser.addini(f"stabgate_{HTML}", help=f"{text}; relative to the root folder", default=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -126,6 +138,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         import json
 
         setattr(report, REPORTS, [json.dumps(one.to_json(), default=str) for one in gate.reports])
+        setattr(report, CALIBRATIONS, getattr(gate, "calibrations", []))
     return report
 
 
@@ -135,7 +148,13 @@ def stabgate(request: pytest.FixtureRequest) -> Iterator[Gate]:
     from pytest_stabgate.fixture import Gate
 
     config = request.config
-    gate = Gate(request, settings(config), config.stash[KEEPING], config.stash.get(EVIDENCE, None))
+    given = (request, settings(config), config.stash[KEEPING], config.stash.get(EVIDENCE, None))
+    if config.getoption("stabgate_calibrate") is None:
+        gate = Gate(*given)
+    else:
+        from pytest_stabgate.calibrating import CalibratingGate
+
+        gate = CalibratingGate(*given, repeats=config.getoption("stabgate_calibrate"))
     request.node.stash[GATE] = gate
     yield gate
     if not request.node.stash.get(PASSED, False):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stabgate.report.session import GateReport, SessionReport
 
 REPORTS = "stabgate_gates"  # attribute of a test report: its gates, as JSON texts, which survive the way from a worker
+CALIBRATIONS = "stabgate_calibrations"  # as REPORTS: lines of text on each gate that was calibrated
 
 
 class Summary:
@@ -30,6 +31,7 @@ class Summary:
         self._keeping = keeping
         self._completeness = completeness
         self._gates: dict[str, list[str]] = {}  # by test, JSON texts; of a test that is run again the last counts
+        self._calibrations: dict[str, list[list[str]]] = {}
         self._lines: list[str] = []  # what became of baselines and waivers
         self._problems: list[str] = []  # what fails the session though every test passed
         self.report: SessionReport | None = None
@@ -40,6 +42,8 @@ class Summary:
         found = getattr(report, REPORTS, None)
         if found:
             self._gates[report.nodeid] = found
+        if getattr(report, CALIBRATIONS, None):
+            self._calibrations[report.nodeid] = getattr(report, CALIBRATIONS)
 
     def finish(self, session: pytest.Session, settings: dict[str, Any]) -> None:
         """Write what is to be written; a problem makes the exit code one of failure."""
@@ -73,6 +77,11 @@ class Summary:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._calibrations:
+            terminalreporter.section("stabgate calibrate")
+            for found in self._calibrations.values():
+                for line in (line for gate in found for line in gate):
+                    terminalreporter.write_line(line)
         report = self.report
         if report is None or not (report.gates or self._lines or self._problems):
             return
@@ -87,6 +96,10 @@ class Summary:
             terminalreporter.write_line(text)
         for text in self._problems:
             terminalreporter.write_line(f"ERROR: {text}", red=True, bold=True)
+        if report.gates:
+            from stabgate.report.github import tell_github
+
+            tell_github(report, terminalreporter.write_line)
 
     def _write(self, gates: Sequence[GateReport]) -> list[GateReport]:
         """Make measurements baselines; the gates, as what they say of it turned out."""
