@@ -3,10 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: gate test lint types format bench clean
+.PHONY: gate test lint types format bench docs clean
 
 gate: .venv/installed
-	$(BIN)/python -m pytest examples $(ARGS)
+	$(BIN)/python -m pytest examples --stabgate-html=stabgate-report/report.html $(ARGS)
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto $(ARGS)
@@ -25,6 +25,9 @@ format: .venv/installed
 bench: .venv/installed
 	$(BIN)/python benchmarks/distance_speed.py
 
+docs: .venv/installed
+	$(BIN)/mkdocs build --strict
+
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "stabgate needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
@@ -32,4 +35,4 @@ bench: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis stabgate-report
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis stabgate-report site

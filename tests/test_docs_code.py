@@ -1,0 +1,192 @@
+"""Every block of code in README and docs runs.
+
+A page is read as a project: its blocks run in order in one empty folder.
+
+- `python` that begins with a comment that names a file (``# test_x.py``) becomes that file; other Python runs at once,
+  and the blocks of a page share their names, as in a notebook.
+- `sh`: ``pytest`` and ``stabgate`` run with their arguments, ``make`` must be a target; anything else (``pip``,
+  ``git``) is only read. ``<!-- exit: 1 -->`` before a block says that it must end so; 0 otherwise.
+- `text` that follows: each of its lines must be in what the command printed, whatever the digits; ``...`` stands for
+  lines left out.
+- `yaml`, `toml`, `json`, `groovy` are parsed, and the commands in them are checked for flags that do not exist.
+- A test file that no command ran is run at the end of its page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+# In-process pytest runs forget modules that they import first, and NumPy cannot be loaded twice: have it all before.
+import lime.lime_tabular  # noqa: F401  isort: skip
+import shap  # noqa: F401
+import sklearn.datasets
+import sklearn.ensemble
+import sklearn.linear_model  # noqa: F401
+import torch  # noqa: F401
+
+import pytest_stabgate.fixture  # noqa: F401
+from stabgate.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(
+    r"(?:^<!-- (?P<note>[^>]*) -->\n)?^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```",
+    re.M | re.S,
+)
+LANGUAGES = {"python", "sh", "text", "yaml", "toml", "json", "groovy"}
+NAMED = re.compile(r"# ([\w./-]+\.(?:py|toml|ini|yml|yaml))\n")
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    body: str
+    note: str
+    line: int
+
+    @property
+    def file(self) -> str:
+        named = NAMED.match(self.body)
+        return named.group(1) if named else ""
+
+
+def blocks_of(path: Path) -> list[Block]:
+    text = path.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        indent = len(match["indent"])
+        body = "".join(line[indent:] or "\n" for line in match["body"].splitlines(keepends=True))
+        line = text.count("\n", 0, match.start("language")) + 1
+        found.append(Block(match["language"], body, match["note"] or "", line))
+    return found
+
+
+CODE = [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in PAGES if blocks_of(path)]
+
+
+@pytest.mark.parametrize("path", CODE)
+def test_the_code_of_a_page_runs(path, pytester, capfd, monkeypatch):
+    monkeypatch.setenv("STABGATE_CACHE", str(pytester.path / ".cache"))  # a page's second look at a gate costs nothing
+    waiting: dict[str, Block] = {}
+    names = {"__name__": "__main__"}
+    printed = ""
+    for block in blocks_of(path):
+        where = f"{path.name}, line {block.line}"
+        assert block.language in LANGUAGES, f"{where}: a block says what it is: {', '.join(sorted(LANGUAGES))}"
+        if block.language == "text":
+            _compare(block.body, printed, where)
+            continue
+        if block.file:
+            (pytester.path / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (pytester.path / block.file).write_text(block.body, encoding="utf-8")
+            if Path(block.file).name.startswith("test_"):
+                waiting[block.file] = block
+        if block.language == "sh":
+            printed = "".join(_command(line, block, waiting, pytester, capfd, where) for line in _lines(block.body))
+        elif block.language == "python" and not block.file:
+            capfd.readouterr()
+            exec(compile(block.body, where, "exec"), names)
+            printed = capfd.readouterr().out
+        elif block.language != "python":
+            _parsed(block, where)
+    for file in waiting:
+        _pytest(["-q", file], 0, pytester, f"{path.name}, {file}")
+
+
+def _lines(body: str) -> list[str]:
+    joined = body.replace("\\\n", " ")
+    return [line.split(" #")[0].strip() for line in joined.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def _command(line: str, block: Block, waiting, pytester, capfd, where: str) -> str:
+    program, *arguments = shlex.split(line)
+    code = int(block.note.removeprefix("exit: ")) if block.note.startswith("exit: ") else 0
+    if program == "pytest":
+        files = [argument.split("::")[0] for argument in arguments if argument.split("::")[0] in waiting]
+        for file in files or list(waiting):
+            del waiting[file]
+        return _pytest(arguments, code, pytester, where)
+    if program == "stabgate":
+        capfd.readouterr()
+        try:
+            found = main(arguments)
+        except SystemExit as stop:  # --help, and argparse's own errors
+            found = int(stop.code or 0)
+        out = capfd.readouterr()
+        assert found == code, f"{where}: {line} ended with {found}:\n{out.out}{out.err}"
+        return out.out + out.err
+    if program == "make":
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+        assert [a for a in arguments if "=" not in a and a not in targets] == [], f"{where}: no such target: {line}"
+        return ""
+    assert program in ("pip", "git", "python", "export"), f"{where}: {program} is neither run nor known to be only read"
+    return ""
+
+
+def _pytest(arguments: list[str], code: int, pytester, where: str) -> str:
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+    text = result.stdout.str() + result.stderr.str()
+    assert result.ret == code, f"{where}: pytest {shlex.join(arguments)} ended with {result.ret}:\n{text}"
+    return text
+
+
+def _compare(expected: str, printed: str, where: str) -> None:
+    assert printed or expected.lstrip().startswith("..."), f"{where}: nothing before it prints this"
+    found = {_shape(line) for line in printed.splitlines()}
+    lost = [line for line in expected.splitlines() if line.strip() not in ("", "...") and _shape(line) not in found]
+    assert lost == [], f"{where}: not printed: {lost}\nprinted was:\n{printed}"
+
+
+def _shape(line: str) -> str:
+    """A line without its digits, and without the widths that depend on them."""
+    line = re.sub(r"\d[\d.,e+-]*", "#", line.removeprefix("E  ").strip())
+    return re.sub(r"\s+", " ", re.sub(r"([-=])\1{2,}", r"\1", line)).strip()
+
+
+def _parsed(block: Block, where: str) -> None:
+    if block.language == "toml":
+        tomllib.loads(block.body)
+    elif block.language == "json":
+        json.loads(block.body)
+    elif block.language == "yaml":
+        found = yaml.safe_load(block.body)
+        assert isinstance(found, dict), where
+        jobs = found["jobs"].values() if "jobs" in found else ()
+        assert all({"runs-on", "steps"} <= set(job) for job in jobs), f"{where}: a job of GitHub has runs-on and steps"
+    elif block.language == "groovy":
+        assert block.body.count("{") == block.body.count("}"), where
+        assert re.search(r"^pipeline \{", block.body, re.M), where
+
+
+def test_flags_keys_and_commands_that_are_named_exist():
+    """Also those in running text, tables, YAML and Jenkinsfiles."""
+    known = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    lost = []
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        names = {*re.findall(r"--stabgate-[a-z-]+[a-z]", text), *re.findall(r"\bstabgate_(?!gates)[a-z_]+[a-z]", text)}
+        commands = {"### " + found for found in re.findall(r"(?:^|`)(stabgate [a-z]+)(?=[ `\n])", text, re.M)}
+        lost += [f"{path.name}: {name}" for name in sorted(names | commands) if name not in known]
+    assert lost == []
+
+
+def test_names_of_the_library_that_are_mentioned_exist():
+    import stabgate
+
+    lost = []
+    for path in PAGES:
+        for name in re.findall(r"\bsg\.([A-Za-z_.]+[A-Za-z_])", path.read_text(encoding="utf-8")):
+            found: object = stabgate
+            for part in name.split("."):
+                found = getattr(found, part, None)
+            if found is None:
+                lost.append(f"{path.name}: sg.{name}")
+    assert lost == []
