@@ -1,6 +1,6 @@
-"""The command ``stabgate``: thin, every command calls a function of the library.
+"""The command ``stabgate``: thin, every command is a module of `stabgate.commands` and calls the library.
 
-Exit codes: 0 done, 2 wrong usage.
+Exit codes: 0 done, 1 it failed, 3 it did not fail and something was not measured, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -8,13 +8,20 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+
+COMMANDS = ("accept", "cache", "calibrate", "history", "mlflow", "prune", "report", "waive")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     from stabgate.errors import StabgateError
 
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    if rest and not getattr(options, "passes_on", False):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    options.rest = rest
     try:
         return int(options.run(options))
     except StabgateError as error:
@@ -28,40 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="stabgate", description="The quality gate for model explanations.")
     parser.add_argument("--version", action="version", version=f"stabgate {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    cache = commands.add_parser(
-        "cache",
-        help="attributions that were computed before",
-        description="Attributions that were computed before. STABGATE_CACHE names the folder (or is 'off'), "
-        "STABGATE_CACHE_LIMIT its size in bytes.",
-    )
-    actions = cache.add_subparsers(required=True, metavar="ACTION")
-    actions.add_parser("info", help="where it is and how large").set_defaults(run=_cache_info)
-    actions.add_parser("clear", help="drop every entry").set_defaults(run=_cache_clear)
+    for name in COMMANDS:
+        import_module(f"stabgate.commands.{name}").add(commands)
     return parser
-
-
-def _cache_info(options: argparse.Namespace) -> int:  # noqa: ARG001
-    from stabgate.cache import user_cache
-
-    cache = user_cache()
-    if cache is None:
-        print("the cache is off (STABGATE_CACHE=off)")
-        return 0
-    entries = cache.entries()
-    size = sum(entry[1] for entry in entries)
-    print(f"{cache.folder}: {len(entries)} entries, {size / 1e6:.1f} MB of at most {cache.limit / 1e6:.0f} MB")
-    return 0
-
-
-def _cache_clear(options: argparse.Namespace) -> int:  # noqa: ARG001
-    from stabgate.cache import user_cache
-
-    cache = user_cache()
-    if cache is None:
-        print("the cache is off (STABGATE_CACHE=off)")
-        return 0
-    print(f"{cache.folder}: dropped {cache.clear()} entries")
-    return 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from pathlib import Path
 from stabgate.report.markdown import LIMIT, markdown
 from stabgate.report.plain import plain
 from stabgate.report.session import GateReport, SessionReport
-from stabgate.report.terminal import reason, standing
+from stabgate.report.tables import standing
+from stabgate.report.terminal import reason
 from stabgate.verdict.verdicts import Outcome
 
 MOST = 50  # annotations; GitHub shows ten of a kind for each step

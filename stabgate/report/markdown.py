@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from stabgate.report.plain import plain
 from stabgate.report.session import GateReport, SessionReport
-from stabgate.report.tables import Sheet, sheets
-from stabgate.report.terminal import count, reason, standing
+from stabgate.report.tables import Sheet, sheets, standing
+from stabgate.report.terminal import count, reason
 from stabgate.verdict.verdicts import Outcome
 
 LIMIT = 1_000_000  # bytes; GitHub drops a summary of more than 1 MiB as a whole

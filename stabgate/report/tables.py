@@ -11,7 +11,7 @@ from stabgate.report.plain import cells, fit, pad, plain
 from stabgate.report.regression import REGRESSION_HEADINGS, REGRESSION_NUMERIC, regression_row
 from stabgate.report.session import GateReport
 from stabgate.report.text import HEADINGS, NUMERIC, table_row
-from stabgate.verdict.verdicts import Verdict
+from stabgate.verdict.verdicts import Outcome, Verdict
 
 LONGEST_CELL = 60  # columns; what is longer is cut in the middle
 SHORTEST_NAME = 12
@@ -75,7 +75,7 @@ def sheets(gates: Sequence[GateReport]) -> list[Sheet]:
     found = []
     for kind, (headings, numeric, least, rows_of) in KINDS.items():
         rows = [
-            tuple(plain(cell) for cell in row)
+            tuple(plain(cell) for cell in (*row[:-1], row[-1] and row[-1] + standing(gate)))
             for gate in gates
             if gate.kind == kind
             for row in ([_unmeasured(gate, headings)] if gate.verdict is None else rows_of(gate.verdict))
@@ -83,6 +83,15 @@ def sheets(gates: Sequence[GateReport]) -> list[Sheet]:
         if rows:
             found.append(Sheet(tuple(headings), numeric, least, tuple(rows)))
     return found
+
+
+def standing(gate: GateReport) -> str:
+    """What lets a gate through, for people: " (waived until ...)", " (only warns)"; empty where nothing need."""
+    if gate.adopts:
+        return " (new baseline)" if gate.adopts == "new" else " (becomes the baseline)"
+    if gate.outcome is Outcome.PASS:
+        return ""
+    return f" (waived {plain(gate.waived)})" if gate.waived else "" if gate.blocks else " (only warns)"
 
 
 def fitted(sheet: Sheet, width: int | None) -> tuple[Sheet, list[str]]:

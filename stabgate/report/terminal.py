@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from stabgate.report.plain import cells, fit, plain
 from stabgate.report.session import GateReport
-from stabgate.report.tables import GAP, aligned, fitted, sheets
+from stabgate.report.tables import GAP, aligned, fitted, sheets, standing
 from stabgate.report.text import ORDER
 from stabgate.verdict.verdicts import Outcome
 
@@ -55,8 +55,11 @@ def count(gates: Sequence[GateReport]) -> str:
     found = Counter(gate.outcome for gate in gates)
     parts = ", ".join(f"{found[outcome]} {outcome}" for outcome in ORDER if found[outcome])
     waived = sum(bool(gate.waived) and gate.outcome is not Outcome.PASS for gate in gates)
-    warned = sum(gate.outcome is not Outcome.PASS and not gate.waived and not gate.blocks for gate in gates)
-    notes = [f"{number} {what}" for number, what in ((waived, "waived"), (warned, "only warned")) if number]
+    adopted = sum(bool(gate.adopts) for gate in gates)
+    through = [gate for gate in gates if gate.outcome is not Outcome.PASS and not gate.blocks]
+    warned = sum(not gate.waived and not gate.adopts for gate in through)
+    counts = ((waived, "waived"), (warned, "only warned"), (adopted, "as the new baseline"))
+    notes = [f"{number} {what}" for number, what in counts if number]
     return f"{len(gates)} gate{'s' * (len(gates) != 1)}: {parts or 'none'}" + (f" ({', '.join(notes)})" * bool(notes))
 
 
@@ -68,13 +71,6 @@ def reason(gate: GateReport) -> str:
     if gate.outcome is Outcome.PASS:
         return ""
     return _one_line("; ".join(reasons[:2] if gate.outcome is Outcome.NOT_MEASURED else reasons[:1]) or gate.message)
-
-
-def standing(gate: GateReport) -> str:
-    """What lets a problem through, for people: " (waived until ...)" or " (only warns)"; empty where nothing does."""
-    if gate.outcome is Outcome.PASS:
-        return ""
-    return f" (waived {plain(gate.waived)})" if gate.waived else "" if gate.blocks else " (only warns)"
 
 
 def _problem(gate: GateReport, width: int | None) -> list[Line]:
@@ -105,7 +101,8 @@ def _details(gate: GateReport, width: int | None) -> list[Line]:
 
 def _row(row: Sequence[str], width: int | None) -> Line:
     *others, verdict = row
-    outcome = verdict.strip()
+    outcome = verdict.strip()  # and what lets it through
+    colour = outcome.split(" (")[0]
     text = (" " * GAP).join(others) + " " * GAP
     if width is not None and cells(text + outcome) > width:
         text = fit(text, max(width - cells(outcome) - 1, 1)) + " "

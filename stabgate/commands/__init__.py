@@ -1,0 +1,1 @@
+"""The commands of `stabgate`: one module each, with `add(commands)`, which registers it."""

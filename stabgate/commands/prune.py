@@ -1,0 +1,44 @@
+"""``stabgate prune``: delete the baselines that no gate uses."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+EPILOG = """examples:
+  pytest --stabgate-json=results.json && stabgate prune results.json
+
+Only a complete run says which baselines are unused: every gate was collected, ran and came to a verdict.
+"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "prune",
+        help="delete the baselines that no gate uses",
+        description="Delete the baselines, with their matrices, that no gate of a complete run used.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("report", metavar="REPORT.json")
+    parser.add_argument("--baselines", default=None, metavar="DIR", help="default: the folder that the report names")
+    parser.set_defaults(run=_prune)
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from stabgate.baselines import FOLDER
+    from stabgate.baselines.adopting import prune
+    from stabgate.baselines.store import Baselines
+    from stabgate.report.session import SessionReport
+
+    report = SessionReport.load(options.report)
+    baselines = Baselines(options.baselines or report.baselines or FOLDER)
+    done = prune(report, baselines)
+    for path in done.deleted:
+        print(f"deleted {path}")
+    for problem in done.left:
+        print(f"left alone: {problem}")
+    if not done.deleted:
+        print(f"nothing to delete in {baselines.folder}")
+    return 0
