@@ -8,6 +8,7 @@ import pytest
 
 from pytest_stabgate.completeness import Completeness
 from pytest_stabgate.keeping import INI, Keeping, add_options, keeping
+from pytest_stabgate.page import HTML, add_html, check_html_file
 from pytest_stabgate.settings import DEFAULTS, FRESH, SETTINGS, ini_names, parse, refuse_unknown
 from pytest_stabgate.summary import CALIBRATIONS, REPORTS, Summary
 
@@ -24,7 +25,6 @@ KEEPING = pytest.StashKey[Keeping]()
 COMPLETENESS = pytest.StashKey[Completeness]()
 SUMMARY = pytest.StashKey[Summary]()
 WORKER = "stabgate"  # under this name a session's own values travel to xdist workers
-HTML = "html"  # the ini key and flag of the page, behind stabgate_ and --stabgate-
 SWITCHES = (INI, HTML)  # ini keys that are no settings of a gate
 
 
@@ -47,9 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--stabgate-json", dest="stabgate_json", default=None, metavar="FILE", help="write what was found as JSON"
     )
-    text = "write what was found as one HTML page that needs no network"
-    group.addoption(f"--stabgate-{HTML}", dest=f"stabgate_{HTML}", default=None, metavar="FILE", help=text)
-    parser.addini(f"stabgate_{HTML}", help=f"{text}; relative to the root folder", default=None)
+    add_html(parser, group)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,7 +75,8 @@ def _begin_session(config: pytest.Config) -> None:
         config.stash[SESSION_SEED], folder = secrets.randbits(31), None
     records = settings(config)["missing"] == "record"
     config.stash[KEEPING] = keeping(config, records=records)
-    if sent is None and (config.getoption("stabgate_json") or config.stash[KEEPING].update or records):
+    page = None if sent is not None else check_html_file(config)
+    if sent is None and (config.getoption("stabgate_json") or page or config.stash[KEEPING].update or records):
         import tempfile
 
         folder = tempfile.mkdtemp(prefix="stabgate-")

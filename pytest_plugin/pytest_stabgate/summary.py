@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_stabgate.completeness import Completeness
-from pytest_stabgate.keeping import Keeping, shared
+from pytest_stabgate.keeping import Keeping, from_here, shared
+from pytest_stabgate.page import html_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stabgate.report.session import GateReport, SessionReport
 
 REPORTS = "stabgate_gates"  # attribute of a test report: its gates, as JSON texts, which survive the way from a worker
@@ -48,16 +51,18 @@ class Summary:
     def finish(self, session: pytest.Session, settings: dict[str, Any]) -> None:
         """Write what is to be written; a problem makes the exit code one of failure."""
         document = self._config.getoption("stabgate_json")
-        if not self._gates and not document and not self._keeping.update:
+        page = html_file(self._config)
+        if not self._gates and not document and not page and not self._keeping.update:
             return
         from datetime import UTC, datetime
 
         from stabgate.errors import StabgateError
+        from stabgate.report.evidence import with_details
         from stabgate.report.session import GateReport, SessionReport, environment, ordered
 
         gates = [GateReport.from_json(json.loads(text)) for found in self._gates.values() for text in found]
         missing = self._completeness.missing(gates)
-        gates = self._write(gates)
+        gates = with_details(self._write(gates))
         self._waivers(gates, complete=not missing)
         self.report = SessionReport(
             gates=ordered(gates),
@@ -73,8 +78,22 @@ class Summary:
                 self.report.save(self._config.invocation_params.dir / document)
             except (StabgateError, TypeError, ValueError) as error:
                 self._problems.append(f"--stabgate-json={document}: {error}")
+        if page:
+            self._page(page)
         if self._problems and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _page(self, file: Path) -> None:
+        from stabgate.report.html import write_html
+
+        assert self.report is not None
+        shown = from_here(file, self._config.invocation_params.dir)
+        try:
+            write_html(self.report, file)
+        except Exception as error:  # the verdicts must be seen even where their page fails
+            self._problems.append(f"--stabgate-html={shown}: {error or type(error).__name__}")
+        else:
+            self._lines.append(f"report: {shown}")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._calibrations:

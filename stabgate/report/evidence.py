@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stabgate.measure.record import Record
+from stabgate.report.details import details_of, fit
 from stabgate.report.session import GateReport
 
 if TYPE_CHECKING:
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
 ATTRIBUTIONS = "attributions.npz"  # as `Attributions.save` writes it
 DISTANCES = "distances.npz"  # distances (instances, features, features), ranking, k; labels as in the attributions
 PAIRS = "pairs.csv"  # one row per attempted pair
+TABLE = "table.csv"  # one row per instance, as `KStability.to_frame`; where pandas is installed
+DETAILS = "details.json"  # `details_of`: what the page shows beside the verdict
+MOST_DETAILS = 9_000_000  # bytes of the details of all gates of a session
 
 
 def save_evidence(report: GateReport, result: KStability | Fass, folder: str) -> GateReport:
@@ -31,6 +38,25 @@ def save_evidence(report: GateReport, result: KStability | Fass, folder: str) ->
         np.savez_compressed(
             home / DISTANCES, distances=result.distances, ranking=result.ranking, k=result.k, means=result.means
         )
+        if find_spec("pandas") is not None:
+            result.to_frame().to_csv(home / TABLE, index=False)
     else:
         result.to_frame().to_csv(home / PAIRS, index=False)
+    (home / DETAILS).write_text(json.dumps(details_of(report, result), allow_nan=False), encoding="utf-8")
     return replace(report, record=Record.of(result).to_json(), evidence=str(home))
+
+
+def with_details(gates: Iterable[GateReport]) -> list[GateReport]:
+    """The gates with their details, as `save_evidence` left them in their folders; together at most 9 MB of JSON."""
+    gates = list(gates)
+    found = [_details(gate) for gate in gates]
+    kept = fit(found, [gate.verdict is None or not gate.verdict.passed for gate in gates], MOST_DETAILS)
+    return [replace(gate, details=one) for gate, one in zip(gates, kept, strict=True)]
+
+
+def _details(gate: GateReport) -> dict[str, Any] | None:
+    file = None if gate.evidence is None else Path(gate.evidence) / DETAILS
+    if file is None or not file.is_file():
+        return None
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found

@@ -8,6 +8,7 @@ Source: "Measuring Explainer Stability via Attribution Separability" (Conti, Par
     2608.02697.
 """
 
+from stabgate.separability.density import Distribution, distributions
 from stabgate.separability.distance import distance_matrix
 from stabgate.separability.groups import (
     SeparabilityCurve,
@@ -35,6 +36,7 @@ from stabgate.separability.values import (
 )
 
 __all__ = [
+    "Distribution",
     "SeparabilityCurve",
     "attribution_values",
     "certification_rate",
@@ -44,6 +46,7 @@ __all__ = [
     "compare_k",
     "constant_features",
     "distance_matrix",
+    "distributions",
     "group_stability",
     "heatmap",
     "k_from_separated",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stabgate.errors import InputError
-from stabgate.separability._checks import Bools, Floats, Ints, as_floats, one_of
+from stabgate.separability._checks import Bools, Floats, Ints, as_floats, as_values, one_of
 from stabgate.separability.values import ATOM_RUNS, equal_runs, noise_floor
 
 DENSITIES = ("kde", "mixed")
@@ -120,6 +120,45 @@ def mixtures(samples: Floats, *, bandwidth: str | Floats, density: str, bias_cor
         atom_mass=atom_mass,
         place_tolerance=floor,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """One feature's estimate: Gaussian kernels of one bandwidth at points that share what the atoms leave, and atoms.
+
+    Attributes:
+        points: (points,) ascending; the sample's own values unless the estimate is bias-corrected.
+        bandwidth: standard deviation of the kernels; 0 where there are no points.
+        atoms: (place, mass) of each repeated value.
+    """
+
+    points: Floats
+    bandwidth: float
+    atoms: tuple[tuple[float, float], ...]
+
+
+def distributions(
+    samples: ArrayLike, *, bandwidth: Bandwidth = "silverman", density: str = "kde", bias_corrected: bool = False
+) -> list[Distribution]:
+    """What `distance_matrix` compares: the estimate of each feature of samples (runs, features); options as there.
+
+    Raises:
+        InputError: as `distance_matrix`.
+    """
+    one_of("density", density, DENSITIES)
+    cube, _ = as_values(samples, least_runs=2)
+    cube = cube[:, :1]
+    widths = check_bandwidth(bandwidth, cube.shape[2])
+    parts = mixtures(cube, bandwidth=widths, density=density, bias_corrected=bias_corrected)
+    columns = np.arange(parts.anchor.size + 1)
+    first_point, first_atom = (np.searchsorted(column, columns) for column in (parts.point_column, parts.atom_column))
+    found = []
+    for j, anchor in enumerate(parts.anchor.tolist()):
+        here = slice(first_atom[j], first_atom[j + 1])
+        atoms = zip(parts.atom_place[here].tolist(), parts.atom_mass[here].tolist(), strict=True)
+        points = anchor + parts.point_offset[first_point[j] : first_point[j + 1]]
+        found.append(Distribution(points, float(parts.bandwidth[j]), tuple(atoms)))
+    return found
 
 
 def _split(ordered: Floats, floor: Floats) -> tuple[Bools, Ints]:

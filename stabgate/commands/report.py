@@ -1,0 +1,57 @@
+"""``stabgate report``: other forms of a report that a run wrote as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stabgate.report.session import SessionReport
+
+EPILOG = """examples:
+  stabgate report results.json --html out.html
+
+REPORT.json is what pytest --stabgate-json=REPORT.json wrote; the page is the one that --stabgate-html would have written.
+"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "report",
+        help="make a page of what a run measured",
+        description="Write the report of a run in other forms. Nothing is measured and no verdict changes.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("report", metavar="REPORT.json")
+    for form, (text, _) in FORMS.items():
+        parser.add_argument(f"--{form}", default=None, metavar="FILE", help=text)
+    parser.set_defaults(run=_report)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from stabgate.errors import InputError
+    from stabgate.report.session import SessionReport
+
+    wanted = {form: file for form in FORMS if (file := getattr(options, form)) is not None}
+    if not wanted:
+        raise InputError("say what to write: " + ", ".join(f"--{form} FILE" for form in FORMS))
+    session = SessionReport.load(options.report)
+    for form, file in wanted.items():
+        FORMS[form][1](session, file)
+        print(f"{file}: {len(session.gates)} {'gate' if len(session.gates) == 1 else 'gates'}")
+    return 0
+
+
+def _html(session: SessionReport, file: str) -> None:
+    from stabgate.report.html import write_html
+
+    write_html(session, file)
+
+
+# By flag: what its help says, and what writes the file.
+FORMS: dict[str, tuple[str, Callable[[SessionReport, str], None]]] = {
+    "html": ("one page that needs no network", _html),
+}
