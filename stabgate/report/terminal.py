@@ -106,7 +106,7 @@ def _row(row: Sequence[str], width: int | None) -> Line:
     text = (" " * GAP).join(others) + " " * GAP
     if width is not None and cells(text + outcome) > width:
         text = fit(text, max(width - cells(outcome) - 1, 1)) + " "
-    return (text, ""), (outcome, outcome if outcome in COLOURS else "")
+    return (text, ""), (outcome, colour if colour in COLOURS else "")
 
 
 def _coloured(outcome: str, rest: str, width: int | None) -> list[Line]:
