@@ -26,7 +26,9 @@ from stabgate.measure.fass import Fass, measure_fass
 from stabgate.measure.kresult import KStability
 from stabgate.measure.kstability import measure_k_stability
 from stabgate.measure.record import Record
+from stabgate.report.bounded import bounded
 from stabgate.report.evidence import save_evidence
+from stabgate.report.properties import properties
 from stabgate.report.session import GateReport
 from stabgate.verdict.verdicts import Outcome, Verdict
 
@@ -293,7 +295,7 @@ class Gate:
             found = replace(found, record=Record.of(judged.result).to_json())
         same = any(one.name == label for one in self.reports)
         self.reports.append(found)
-        self._request.node.user_properties += _properties(f"{label} (regression)" if same else label, verdict)
+        self._request.node.user_properties += properties(f"{label} (regression)" if same else label, verdict)
         if adopts:
             return verdict
         if waived:
@@ -301,7 +303,7 @@ class Gate:
             warnings.warn(WaivedWarning(text), stacklevel=3)
             return verdict
         try:
-            return conclude(judged, self._settings["inconclusive"])
+            return conclude(replace(judged, message=bounded(judged.message)), self._settings["inconclusive"])
         except StabilityError as error:
             raise self._shortened(error) from self._cause(error)
 
@@ -365,24 +367,6 @@ class Gate:
 
     def _cause(self, error: StabgateError) -> BaseException | None:
         return error.__cause__ if self._request.config.getoption("fulltrace") else None
-
-
-def _properties(label: str, verdict: Verdict) -> list[tuple[str, object]]:
-    """What goes into a JUnit file beside the test: numbers, and the outcome."""
-    low, high = verdict.interval or (None, None)
-    found = {
-        "verdict": str(verdict.outcome),
-        "estimate": verdict.estimate,
-        "low": low,
-        "high": high,
-        "instances": verdict.n,
-        "measured": verdict.measured,
-        "met": verdict.met,
-        "runs": verdict.runs,
-        "model_rows": verdict.cost.rows,
-        "seconds": round(verdict.cost.seconds, 3),
-    }
-    return [(f"stabgate.{label}.{name}", value) for name, value in found.items() if value is not None]
 
 
 def _place() -> tuple[str, int] | None:

@@ -109,8 +109,8 @@ class Summary:
         terminalreporter.section("stabgate")
         if report.gates:
             verbosity = self._config.get_verbosity()
-            for line in terminal(report.gates, width=_width(terminalreporter), verbosity=verbosity):
-                terminalreporter.write_line(paint(line, colour=terminalreporter.hasmarkup))
+            for pieces in terminal(report.gates, width=_width(terminalreporter), verbosity=verbosity):
+                terminalreporter.write_line(paint(pieces, colour=terminalreporter.hasmarkup))
         for text in self._lines:
             terminalreporter.write_line(text)
         for text in self._problems:

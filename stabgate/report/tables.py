@@ -118,6 +118,12 @@ def aligned(sheet: Sheet) -> list[list[str]]:
     ]
 
 
+def table(rows: Sequence[Row], headings: Row, numeric: frozenset[int]) -> list[str]:
+    """Lines of any table: headings, then `rows`; `numeric` are the columns that stand to the right."""
+    sheet = Sheet(headings, numeric, (), tuple(tuple(plain(cell) for cell in row) for row in rows))
+    return [(" " * GAP).join(row).rstrip() for row in aligned(sheet)]
+
+
 def _widths(sheet: Sheet) -> list[int]:
     return [max(cells(row[j]) for row in (sheet.headings, *sheet.rows)) for j in range(len(sheet.headings))]
 
