@@ -9,10 +9,12 @@ from difflib import get_close_matches
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from stabgate.budget import Budget
 from stabgate.errors import InconclusiveWarning, InputError, StabilityError
 from stabgate.measure.kresult import KStability
 from stabgate.measure.kstability import measure_k_stability
 from stabgate.report.text import failure_text
+from stabgate.sequential import Measured, measure_in_blocks
 from stabgate.verdict.kstability import check_requirement, judge_k, k_requirement
 from stabgate.verdict.verdicts import Outcome, Verdict
 
@@ -30,6 +32,8 @@ def assert_min_k_stability(
     k: int,
     share: float = 1.0,
     require: str = "order",
+    early: bool = True,
+    budget: str | None = None,
     inconclusive: str = "fail",
     name: str | None = None,
     replay: str | None = None,
@@ -44,6 +48,12 @@ def assert_min_k_stability(
         share: in (0, 1]; rows that could not be measured count as not meeting the requirement.
         require: "order": the first k are separated from each other ([K] Definition 1); "membership": each of the
             first k is separated from all others ([K] A.1), so the set cannot change; "both".
+        early: runs are added in blocks and end once the verdict is settled: it is PASS or FAIL by the runs at hand, and
+            the opposite by all of them with a probability of at most 0.003. k are then at fewer runs, the same number
+            for all rows. False measures all runs.
+        budget: what the measurement may cost: "3m", "90s", "500000 rows" (of the model), or both: "3m, 500000 rows". It
+            is checked between explanations; where it ends before the verdict is settled, that is INCONCLUSIVE, and
+            NOT MEASURED where not even four runs of every row are there.
         inconclusive: "fail", or "warn": an interval that straddles the requirement is then an `InconclusiveWarning`.
         name: what messages and tables call this gate; the explainer's name by default.
         replay: the command that a failure suggests for seeing it again.
@@ -59,7 +69,16 @@ def assert_min_k_stability(
     __tracebackhide__ = True
     check_policy(inconclusive)
     judged = judge_min_k_stability(
-        result_or_explainer, X, k=k, share=share, require=require, name=name, replay=replay, **measuring
+        result_or_explainer,
+        X,
+        k=k,
+        share=share,
+        require=require,
+        early=early,
+        budget=budget,
+        name=name,
+        replay=replay,
+        **measuring,
     )
     return conclude(judged, inconclusive)
 
@@ -88,6 +107,8 @@ def judge_min_k_stability(
     k: int,
     share: float = 1.0,
     require: str = "order",
+    early: bool = True,
+    budget: str | None = None,
     name: str | None = None,
     replay: str | None = None,
     **measuring: Any,
@@ -98,21 +119,27 @@ def judge_min_k_stability(
         InputError: the requirement, the data or an option cannot be used.
     """
     check_requirement(k=k, share=share, require=require)
+    if not isinstance(early, bool):
+        raise InputError(f"early={early!r}; it must be True or False")
+    limit = None if budget is None else Budget.of(budget)
     if isinstance(result_or_explainer, KStability):
-        given = [*(["X"] if X is not None else []), *measuring]
+        given = [*(["X"] if X is not None else []), *(["budget"] if budget is not None else []), *measuring]
         if given:
             raise InputError(f"{given[0]} cannot be given with a result: it has been measured already")
-        result = result_or_explainer
+        measured = Measured(result_or_explainer)
     else:
         if X is None:
             raise InputError("X is missing: pass the rows to explain, or a KStability result")
         features = getattr(X, "shape", (0, 0))[-1] if getattr(X, "ndim", 0) == 2 else None
         check_requirement(k=k, share=share, require=require, features=features)
         _refuse_unknown(measuring)
-        result = measure_k_stability(result_or_explainer, X, **measuring)
+        options = _defaults() | measuring
+        asked: dict[str, Any] = {"k": k, "share": share, "require": require}
+        measured = measure_in_blocks(result_or_explainer, X, options, asked, early=early, budget=limit)
+    result = measured.result
     requirement = k_requirement(result, k=k, share=share, require=require)
     explainer = str(result.attributions.provenance.get("explainer", "explainer"))
-    verdict = judge_k(result, requirement, name=name or explainer)
+    verdict = measured.marked(judge_k(result, requirement, name=name or explainer))
     message = "" if verdict.passed else failure_text(verdict, result, replay=replay or k_replay(result))
     return Judged(verdict, message, result)
 
@@ -138,11 +165,17 @@ def conclude(judged: Judged, inconclusive: str) -> Verdict:
     return verdict
 
 
+def _defaults() -> dict[str, Any]:
+    parameters = signature(measure_k_stability).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
 def _refuse_unknown(measuring: Mapping[str, Any]) -> None:
-    known = [p.name for p in signature(measure_k_stability).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    known = list(_defaults())
     for option in measuring:
         if option not in known:
-            near = get_close_matches(option, [*known, "k", "share", "require", "inconclusive", "name"], 1)
+            others = ("k", "share", "require", "early", "budget", "inconclusive", "name")
+            near = get_close_matches(option, [*known, *others], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise InputError(f"unknown option {option}{hint} (known: {', '.join(known)})")
 
@@ -150,4 +183,4 @@ def _refuse_unknown(measuring: Mapping[str, Any]) -> None:
 def k_replay(result: KStability) -> str:
     """The call that measures the same again."""
     seed = result.attributions.provenance.get("seed", 0)
-    return f"measure_k_stability(explainer, X, runs={result.runs}, threshold={result.threshold:g}, seed={seed})"
+    return f"measure_k_stability(explainer, X, runs={result.planned}, threshold={result.threshold:g}, seed={seed})"

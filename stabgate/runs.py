@@ -205,16 +205,17 @@ class Collection:
                 self._progress.advance(done, cost.rows)
         return self.runs >= runs
 
-    def attributions(self) -> Attributions:
+    def attributions(self, least: int = 2) -> Attributions:
         """The runs that all rows have, ``(runs, instances, features)``.
 
-        A row without any is not measured; so are all rows where one of them has fewer than two.
+        Where they are fewer than `least`, no row is measured. A row that could not be explained is not measured either,
+        and has no say in their number.
         """
         runs, rows = self.runs, self._work.rows
         cost = self._elsewhere + replace(
             self._explainer.cost - self._before, seconds=time.perf_counter() - self._started
         )
-        short = runs < 2
+        short = runs < least
         runs = max(runs, 2)
         values = np.full((runs, len(rows.ids), len(rows.features)), np.nan)
         failures: dict[Hashable, str] = {}

@@ -69,6 +69,11 @@ class RowHalves:
                 return k
             ranks *= 2
 
+    def reaches(self, k: int) -> NDArray[np.bool_]:
+        """Whether k of each half is at least this, ``(HALVES,)``; looks at no more features than that takes."""
+        separated, ranking = self._separated(self._leading(k))
+        return np.asarray(sep.k_from_separated(separated, ranking, rule=self._settings.rule)) >= k
+
     def certified(self, k: int) -> NDArray[np.bool_]:
         """Whether the top-k set of each half is told apart from all other features, ``(HALVES,)``."""
         inside = self._leading(k)

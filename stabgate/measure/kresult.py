@@ -71,6 +71,11 @@ class KStability:
         return self.attributions.runs
 
     @property
+    def planned(self) -> int:
+        """The number of runs that was asked for; above `runs` where a gate needed no more, or its budget ended."""
+        return int(self.attributions.provenance.get("planned", self.runs))
+
+    @property
     def instances(self) -> tuple[Any, ...]:
         """Row ids."""
         return self.attributions.instances
@@ -339,7 +344,7 @@ class KStability:
         return tuple(notes)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per instance: k, its mixed reading, target, ranking, what stops k, or why it was not measured."""
+        """One row per instance: k, its mixed reading, runs, target, ranking, what stops k, or why it has none."""
         import pandas as pd
 
         rows = []
@@ -351,6 +356,7 @@ class KStability:
                     "instance": row,
                     "k": int(self.k[i]) if measured else None,
                     "k_mixed": int(self.k_mixed[i]) if measured else None,
+                    "runs": self.runs if measured else None,
                     "measured": measured,
                     "reason": self.attributions.failures.get(row),
                     "target": self.attributions.targets[i] if self.attributions.targets else None,
@@ -360,7 +366,7 @@ class KStability:
                     "hinges": bool(self.hinges[i]),
                 }
             )
-        return pd.DataFrame(rows).astype({"k": "Int64", "k_mixed": "Int64"})
+        return pd.DataFrame(rows).astype({"k": "Int64", "k_mixed": "Int64", "runs": "Int64"})
 
     @cached_property
     def _tied(self) -> NDArray[np.bool_]:

@@ -11,11 +11,12 @@ import numpy as np
 
 from stabgate import separability as sep
 from stabgate.attributions import Attributions
+from stabgate.budget import Budget
 from stabgate.errors import InputError
 from stabgate.forecast import CostWarning
 from stabgate.measure.kresult import KStability
 from stabgate.measure.numbers import KSettings, numbers_of
-from stabgate.runs import collect
+from stabgate.runs import Collection
 from stabgate.tables import Table, row_ids
 
 if TYPE_CHECKING:
@@ -52,10 +53,11 @@ def stability_of(
     """
     settings = KSettings(threshold, rule, value, density, metric, bandwidth, bias_corrected)
     settings.check()
-    return _result(attributions, settings)
+    return of_attributions(attributions, settings)
 
 
-def _result(attributions: Attributions, settings: KSettings) -> KStability:
+def of_attributions(attributions: Attributions, settings: KSettings) -> KStability:
+    """`stability_of` with settings that were checked."""
     runs, instances, features = attributions.values.shape
     if features < 2:
         raise InputError(f"there is one feature, {attributions.features[0]!r}: nothing to rank, so no order to measure")
@@ -114,16 +116,38 @@ def measure_k_stability(
         ModelError: the model raises, or varies between identical calls.
     """
     settings = KSettings(threshold, rule, value, density, metric, bandwidth, bias_corrected)
+    collecting = {
+        "target": target,
+        "runs": runs,
+        "seed": seed,
+        "rows": rows,
+        "groups": groups,
+        "n_jobs": n_jobs,
+        "cache": cache,
+    }
+    with started(explainer, X, settings, collecting) as collection:
+        collection.advance(runs)
+        return of_attributions(collection.attributions(), settings)
+
+
+def started(
+    explainer: Any, X: Any, settings: KSettings, collecting: Mapping[str, Any], *, budget: Budget | None = None
+) -> Collection:
+    """A measurement without any run yet.
+
+    Args:
+        collecting: what `Collection` takes beside explainer, rows and budget.
+
+    Raises:
+        InputError, ModelError: as in `measure_k_stability`.
+    """
     settings.check()
     features = Table.of(X, what="X").features
     if len(features) < 2:
         raise InputError(f"X has one feature, {features[0]!r}: nothing to rank, so no order to measure")
-    if rows is None and groups is None:
+    if collecting.get("rows") is None and collecting.get("groups") is None:
         _warn_of_memory(len(row_ids(X)), len(features))
-    attributions = collect(
-        explainer, X, target=target, runs=runs, seed=seed, rows=rows, groups=groups, n_jobs=n_jobs, cache=cache
-    )
-    return _result(attributions, settings)
+    return Collection(explainer, X, **collecting, budget=budget)
 
 
 def _warn_of_memory(instances: int, features: int) -> None:
@@ -133,7 +157,7 @@ def _warn_of_memory(instances: int, features: int) -> None:
             f"the distances between {features:,} features on {instances:,} rows take {size / 2**30:.0f} GB and time to "
             "match; rank columns together with groups=, or measure fewer rows (rows=)",
             CostWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

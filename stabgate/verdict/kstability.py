@@ -21,14 +21,14 @@ REQUIRE = ("order", "membership", "both")
 
 
 def k_requirement(result: KStability, *, k: Any, share: Any = 1.0, require: str = "order") -> KRequirement:
-    """The requirement that `result` will be held against.
+    """The requirement that `result` will be held against; of all runs that were asked for.
 
     Raises:
         InputError: k is 1 (it certifies nothing), not an integer or above the number of features; a share
             outside (0, 1]; an unknown `require`; a group of all features.
     """
     check_requirement(k=k, share=share, require=require, features=len(result.attributions.features))
-    return KRequirement(int(k), float(share), require, result.threshold, result.settings.rule, result.runs)
+    return KRequirement(int(k), float(share), require, result.threshold, result.settings.rule, result.planned)
 
 
 def check_requirement(*, k: Any, share: Any, require: Any, features: int | None = None) -> None:
