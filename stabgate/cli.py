@@ -10,7 +10,20 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-COMMANDS = ("accept", "cache", "calibrate", "history", "mlflow", "prune", "report", "run", "waive")
+COMMANDS = (
+    "accept",
+    "cache",
+    "calibrate",
+    "compare",
+    "doctor",
+    "history",
+    "init",
+    "mlflow",
+    "prune",
+    "report",
+    "run",
+    "waive",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
