@@ -10,6 +10,7 @@ from stabgate.cost import Cost
 from stabgate.errors import InputError
 from stabgate.gate import Judged, check_policy, conclude, k_replay
 from stabgate.gate_fass import fass_replay
+from stabgate.logged_models import is_registered
 from stabgate.measure.fass import Fass
 from stabgate.measure.kresult import KStability
 from stabgate.measure.record import Record
@@ -36,7 +37,8 @@ def assert_no_regression(
     Args:
         result: what was measured now: a `KStability`, or a `Fass` of one method.
         baseline: what it is compared with: an earlier result or `Record`, or the name or path of a baseline file.
-            None: the baseline file called `name`.
+            None: the baseline file called `name`. "models:/credit@champion": the measurement of that version of a
+            registered model that was logged to MLflow, by the gate called `name` or else with the same explainer.
         max_drop: by how much the value may fall, at least 0, in its own unit: ranks for mean k, shares for `k`, FASS.
         k: compare the share of rows that reach it (k-stability); None compares mean k.
         name: what messages and tables call this gate; the explainer's name by default.
@@ -80,7 +82,8 @@ def judge_no_regression(
     now = Record.of(result)
     label = called or _label(baseline, name)
     regression_requirement(now, max_drop=max_drop, k=k, baseline=label)  # a wrong option needs no baseline
-    before = _before(baseline, name)
+    before, found = _before(baseline, name, now)
+    label = called or found or label
     explainer = str(now.explainer.get("explainer", "explainer"))
     verdict = judge_regression(now, before, max_drop=max_drop, k=k, name=name or explainer, baseline=label)
     if isinstance(result, KStability):
@@ -94,12 +97,12 @@ def judge_no_regression(
     return Judged(verdict, message, result, before)
 
 
-def _before(baseline: Any, name: str | None) -> Record:
-    """The earlier measurement, wherever it is."""
+def _before(baseline: Any, name: str | None, now: Record) -> tuple[Record, str]:
+    """The earlier measurement, wherever it is; and what exactly was found, where the address does not say that."""
     if isinstance(baseline, Record):
-        return baseline
+        return baseline, ""
     if isinstance(baseline, (KStability, Fass)):
-        return Record.of(baseline)
+        return Record.of(baseline), ""
     wanted = name if baseline is None else baseline
     if not isinstance(wanted, (str, os.PathLike)) or not str(wanted):
         found = "nothing" if wanted is None else type(wanted).__name__
@@ -107,9 +110,14 @@ def _before(baseline: Any, name: str | None) -> Record:
             f"baseline is missing (found {found}): give the name or path of a baseline file, a Record, or an earlier "
             "result"
         )
+    if is_registered(wanted):
+        from stabgate.tracking import registry_baseline
+
+        record, found = registry_baseline(str(wanted), name=name, like=now)
+        return record, f"baseline {wanted} ({found})"
     from stabgate.baselines import read_baseline
 
-    return read_baseline(os.fspath(wanted))
+    return read_baseline(os.fspath(wanted)), ""
 
 
 def _label(baseline: Any, name: str | None) -> str:

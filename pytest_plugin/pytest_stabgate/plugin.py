@@ -11,6 +11,7 @@ from pytest_stabgate.keeping import INI, Keeping, add_options, keeping
 from pytest_stabgate.page import HTML, add_html, check_html_file
 from pytest_stabgate.settings import DEFAULTS, FRESH, SETTINGS, ini_names, parse, refuse_unknown
 from pytest_stabgate.summary import CALIBRATIONS, REPORTS, Summary
+from pytest_stabgate.tracking import MLFLOW, Tracking, add_mlflow, tracking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,8 @@ KEEPING = pytest.StashKey[Keeping]()
 COMPLETENESS = pytest.StashKey[Completeness]()
 SUMMARY = pytest.StashKey[Summary]()
 WORKER = "stabgate"  # under this name a session's own values travel to xdist workers
-SWITCHES = (INI, HTML)  # ini keys that are no settings of a gate
+TRACKING = pytest.StashKey[Tracking]()
+SWITCHES = (INI, HTML, *MLFLOW)  # ini keys that are no settings of a gate
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--stabgate-json", dest="stabgate_json", default=None, metavar="FILE", help="write what was found as JSON"
     )
     add_html(parser, group)
+    add_mlflow(parser, group)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _begin_session(config)
     config.stash[COMPLETENESS] = Completeness(config)
     config.pluginmanager.register(config.stash[COMPLETENESS], "stabgate-completeness")
-    config.stash[SUMMARY] = Summary(config, config.stash[KEEPING], config.stash[COMPLETENESS])
+    config.stash[SUMMARY] = Summary(config, config.stash[KEEPING], config.stash[COMPLETENESS], config.stash[TRACKING])
     config.pluginmanager.register(config.stash[SUMMARY], "stabgate-summary")
 
 
@@ -75,8 +78,10 @@ def _begin_session(config: pytest.Config) -> None:
         config.stash[SESSION_SEED], folder = secrets.randbits(31), None
     records = settings(config)["missing"] == "record"
     config.stash[KEEPING] = keeping(config, records=records)
+    config.stash[TRACKING] = tracking(config)
     page = None if sent is not None else check_html_file(config)
-    if sent is None and (config.getoption("stabgate_json") or page or config.stash[KEEPING].update or records):
+    logs = config.stash[TRACKING].mode != "off"
+    if sent is None and (config.getoption("stabgate_json") or page or logs or config.stash[KEEPING].update or records):
         import tempfile
 
         folder = tempfile.mkdtemp(prefix="stabgate-")
@@ -91,6 +96,8 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if TRACKING in config.stash:
+        config.stash[TRACKING].end()
     folder = config.stash.get(EVIDENCE, None)
     if folder is not None and not hasattr(config, "workerinput"):
         import shutil
@@ -155,7 +162,10 @@ def stabgate(request: pytest.FixtureRequest) -> Iterator[Gate]:
 
         gate = CalibratingGate(*given, repeats=config.getoption("stabgate_calibrate"))
     request.node.stash[GATE] = gate
-    yield gate
+    from pytest_stabgate.progress import progress_shown
+
+    with progress_shown(config):
+        yield gate
     if not request.node.stash.get(PASSED, False):
         return
     if not gate.used:

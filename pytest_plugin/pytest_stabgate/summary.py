@@ -12,6 +12,7 @@ import pytest
 from pytest_stabgate.completeness import Completeness
 from pytest_stabgate.keeping import Keeping, from_here, shared
 from pytest_stabgate.page import html_file
+from pytest_stabgate.tracking import Tracking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +30,9 @@ class Summary:
         report: of the session, once it is finished and had gates or was to write a document.
     """
 
-    def __init__(self, config: pytest.Config, keeping: Keeping, completeness: Completeness) -> None:
+    def __init__(self, config: pytest.Config, keeping: Keeping, completeness: Completeness, tracking: Tracking) -> None:
         self._config = config
+        self._tracking = tracking
         self._keeping = keeping
         self._completeness = completeness
         self._gates: dict[str, list[str]] = {}  # by test, JSON texts; of a test that is run again the last counts
@@ -80,6 +82,9 @@ class Summary:
                 self._problems.append(f"--stabgate-json={document}: {error}")
         if page:
             self._page(page)
+        logged = self._tracking.log(self.report, self._config)
+        if logged is not None:
+            (self._lines if logged.sent or self._tracking.mode == "log" else self._problems).append(logged.message)
         if self._problems and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

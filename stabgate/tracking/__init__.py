@@ -19,10 +19,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stabgate.tracking.versions import history, plot_history
     from stabgate.tracking.logging import Logged, log_session
     from stabgate.tracking.outbox import push
     from stabgate.tracking.registry import registry_baseline
+    from stabgate.tracking.versions import history, plot_history
 
 _HOMES = {
     "Logged": "logging",

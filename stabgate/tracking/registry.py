@@ -43,7 +43,6 @@ def registry_baseline(
     with connected(where) as client:
         version = find_version(client, uri)
         runs = runs_of_model(client, version.name, version.version)
-        runs = [run for run in runs if run.data.tags.get("stabgate.kind") != REGRESSION] or runs
         if not runs:
             raise InputError(_never(uri, version, where))
         run, record = _choose(client, runs, version, name, like)
@@ -93,13 +92,24 @@ def _choose(
             known = ", ".join(sorted({_explainer(one[1]) for one in alike}))
             raise InputError(f"{version} was measured with {known}, not with {_explainer(like)}: measure that too")
         records = of_explainer or alike  # of the gate's own name: what differs is for the comparison to say
-    gates = list(dict.fromkeys(run.data.tags.get("stabgate.gate", "") for run, _ in records))
-    if not of_name and len(gates) > 1:
+        records = [one for one in records if _measured_like(one[1], like)] or records
+    newest = {run.data.tags.get("stabgate.gate", ""): (run, record) for run, record in reversed(records)}
+    first = records[0]
+    if not of_name and any(record != first[1] for _, record in newest.values()):
         raise InputError(
-            f"{version} was measured by several gates, {', '.join(map(repr, gates))}; say which is meant with "
-            f"name={gates[0]!r}"
+            f"{version} was measured by several gates, {', '.join(map(repr, sorted(newest)))}; say which is meant with "
+            f"name={min(newest)!r}"
         )
-    return records[0]
+    return first
+
+
+def _measured_like(record: Record, like: Record) -> bool:
+    """Whether two were measured alike: the same runs, settings, explainer and rows or images."""
+    mine, other = (
+        (one.runs, one.settings, one.explainer, [row.hash for row in one.rows], sorted({p.hash for p in one.pairs}))
+        for one in (record, like)
+    )
+    return bool(mine == other)
 
 
 def _explainer(record: Record) -> str:

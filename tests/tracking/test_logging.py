@@ -1,0 +1,195 @@
+"""Sessions in MLflow: what is logged, what a server in trouble costs, what waits, and what sending again changes."""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import os
+import shutil
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from tracking_cases import at, folders, free_port, renamed, session_of
+
+from stabgate.attributions import Attributions
+from stabgate.errors import TrackingError
+from stabgate.measure.record import Record
+from stabgate.tracking import log_session, push
+from stabgate.tracking.outbox import OUTBOX, read, waiting
+from stabgate.tracking.send import send
+from stabgate.verdict.verdicts import Outcome
+
+mlflow = pytest.importorskip("mlflow")
+pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("ignore")]
+
+
+def runs_of(client, experiment):
+    found = client.get_experiment_by_name(experiment)
+    return (
+        [] if found is None else [client.get_run(run.info.run_id) for run in client.search_runs([found.experiment_id])]
+    )
+
+
+def waits(session, root, experiment):
+    """A session that could not be sent, and its folder."""
+    dead = f"http://127.0.0.1:{free_port()}"
+    found = log_session(session, root, uri=dead, experiment=experiment)
+    assert not found.sent
+    [folder] = waiting(root / OUTBOX)
+    return found, folder
+
+
+def test_what_is_logged_while_a_users_run_is_active(registry, client, measured, tmp_path, monkeypatch):
+    gate = measured("models:/credit@challenger")
+    lost = renamed(gate, "credit/lost", Outcome.NOT_MEASURED)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
+    with at(registry):
+        mlflow.set_experiment("training")
+        with mlflow.start_run() as mine:
+            before = dict(os.environ)
+            found = log_session(session_of(gate, lost), tmp_path, uri=registry, experiment="logged")
+            assert mlflow.active_run().info.run_id == mine.info.run_id
+            assert dict(os.environ) == before
+            assert mlflow.get_tracking_uri() == registry
+            mlflow.log_param("after", 1)
+    assert found.sent
+    assert found.message == f"logged to MLflow at {registry}, experiment logged"
+    assert folders(tmp_path / OUTBOX) == []
+    assert client.get_run(mine.info.run_id).data.params == {"after": "1"}
+
+    runs = {run.info.run_name: run for run in runs_of(client, "logged")}
+    parent = runs.pop("stabgate 2026-01-02T03:00:00+00:00")
+    assert set(runs) == {"credit/lime", "credit/lost"}
+    assert all(run.info.status == "FINISHED" for run in (parent, *runs.values()))
+    assert parent.data.tags["stabgate.verdict"] == "not-measured"
+    assert parent.data.tags["mlflow.source.git.commit"] == "c0ffee"
+    assert parent.data.tags["stabgate.job"] == "https://ci.example/7"
+    assert parent.data.metrics["gates"] == 2
+    assert parent.data.metrics["not_measured"] == 1
+
+    child = runs["credit/lime"]
+    tags, params, metrics = child.data.tags, child.data.params, child.data.metrics
+    assert tags["mlflow.parentRunId"] == parent.info.run_id
+    assert tags["stabgate.verdict"] == "pass"
+    assert (tags["stabgate.model.version"], tags["stabgate.model.alias"]) == ("2", "challenger")
+    assert (params["explainer"], params["runs"], params["seed"]) == ("lime", "10", "0")
+    assert params["explainer_setting.num_samples"] == "500"
+    assert params["version.lime"]
+    assert params["requirement.k"] == "2"
+    verdict = gate.verdict
+    assert metrics["share"] == verdict.estimate
+    assert metrics["mean_k"] == verdict.fact("mean_k")
+    assert (metrics["share_low"], metrics["share_high"]) == pytest.approx(verdict.interval)
+    assert metrics["model_rows"] == verdict.cost.rows
+    assert all(math.isfinite(value) for run in runs.values() for value in run.data.metrics.values())
+    version = client.get_model_version("credit", "2")
+    [linked] = child.inputs.model_inputs
+    assert version.source == f"models:/{linked.model_id}"
+    [data] = child.inputs.dataset_inputs
+    assert json.loads(data.dataset.profile) == {"num_rows": 4, "num_features": 3}
+    assert [tag.value for tag in data.tags] == ["stability"]
+
+    files = client.download_artifacts(child.info.run_id, "", str(tmp_path))
+    assert {"attributions.npz", "distances.npz", "table.csv", "record.json", "heatmap.png", "curve.png"} <= set(
+        os.listdir(files)
+    )
+    attributions = Attributions.load(f"{files}/attributions.npz")
+    np.testing.assert_array_equal(attributions.values, Attributions.load(f"{gate.evidence}/attributions.npz").values)
+    assert pd.read_csv(f"{files}/table.csv")["k"].mean() == metrics["mean_k"]
+    with open(f"{files}/record.json", encoding="utf-8") as file:
+        assert Record.from_json(json.load(file)).value == metrics["mean_k"]
+    assert [one.path for one in client.list_artifacts(parent.info.run_id, "report")] == ["report/results.json"]
+
+
+def test_a_dead_server_costs_little_and_nothing_is_lost(registry, client, measured, silent, tmp_path):
+    session = session_of(measured("models:/credit@champion"))
+    started = time.monotonic()
+    found, folder = waits(session, tmp_path, "waited")
+    assert time.monotonic() - started < 10
+    assert "does not answer" in found.message
+    assert "stabgate mlflow push" in found.message
+    started = time.monotonic()
+    assert "no answer within" in log_session(session, tmp_path / "other", uri=silent).message
+    assert time.monotonic() - started < 10
+
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    assert list(push(tmp_path / OUTBOX, uri=registry)) == [(folder, "")]
+    assert folders(tmp_path / OUTBOX) == []
+    first = {run.info.run_id: run.to_dictionary() for run in runs_of(client, "waited")}
+    assert len(first) == 2
+    shutil.move(copy, folder)  # what a kill just before the folder is removed leaves behind
+    assert list(push(tmp_path / OUTBOX, uri=registry)) == [(folder, "")]
+    assert {run.info.run_id: run.to_dictionary() for run in runs_of(client, "waited")} == first
+
+
+@pytest.mark.parametrize(("healthy", "status"), [(0, 500), (1, 503), (8, None), (14, 500)])
+def test_a_server_that_fails_or_dies_in_the_middle(proxy, registry, client, measured, tmp_path, healthy, status):
+    uri, trouble = proxy
+    session = session_of(measured("models:/credit/1"), renamed(measured("models:/credit/1"), "credit/again"))
+    experiment = f"middle {healthy}"
+    _, folder = waits(session, tmp_path, experiment)
+    trouble.healthy, trouble.status = healthy, status
+    [(_, problem)] = push(tmp_path / OUTBOX, uri=uri)
+    assert problem.startswith(f"MLflow at {uri}")
+    assert folder.exists()
+    trouble.healthy = 10**9
+    assert list(push(tmp_path / OUTBOX, uri=uri)) == [(folder, "")]
+    runs = runs_of(client, experiment)
+    assert sorted(run.info.run_name for run in runs) == [
+        "credit/again",
+        "credit/lime",
+        "stabgate 2026-01-02T03:00:00+00:00",
+    ]
+    assert all(run.info.status == "FINISHED" for run in runs)
+    for run in runs:
+        assert all(len(client.get_metric_history(run.info.run_id, name)) == 1 for name in run.data.metrics)
+
+
+def test_a_fresh_store_by_four_processes_at_once(measured, tmp_path):
+    _, folder = waits(session_of(measured("models:/credit@champion")), tmp_path, "fresh")
+    entry = replace(read(folder), uri=f"sqlite:///{tmp_path / 'fresh.db'}")
+    forking = multiprocessing.get_context("fork")
+    start = forking.Barrier(4)
+
+    def work(i):
+        os.chdir(tmp_path)
+        start.wait(60)
+        send(replace(entry, id=str(i)))
+
+    working = [forking.Process(target=work, args=(i,)) for i in range(4)]
+    for process in working:
+        process.start()
+    for process in working:
+        process.join(240)
+    assert [process.exitcode for process in working] == [0, 0, 0, 0]
+    assert len(runs_of(mlflow.MlflowClient(tracking_uri=entry.uri), "fresh")) == 8
+
+
+def test_a_deleted_experiment_and_a_damaged_folder_wait_with_their_reason(registry, client, measured, tmp_path):
+    client.delete_experiment(client.create_experiment("gone"))
+    _, folder = waits(session_of(measured("models:/credit@champion")), tmp_path, "gone")
+    broken = folder.with_name("1-broken")
+    broken.mkdir()
+    (broken / "session.json").write_text("{")
+    problems = dict(push(tmp_path / OUTBOX, uri=registry))
+    assert "cannot be read" in problems[broken]
+    assert "was deleted; restore it" in problems[folder]
+    with pytest.raises(TrackingError, match="was deleted"):
+        send(replace(read(folder), uri=registry))
+
+
+def test_where_the_project_cannot_be_written_to_the_session_waits_elsewhere(measured, tmp_path, monkeypatch):
+    (tmp_path / ".stabgate").write_text("a file where the folder would be")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    found = log_session(
+        session_of(measured("models:/credit@champion")), tmp_path, uri=f"http://127.0.0.1:{free_port()}"
+    )
+    outbox = tmp_path / "temporary" / "stabgate-outbox"
+    assert len(waiting(outbox)) == 1
+    assert f"stabgate mlflow push {outbox}" in found.message
