@@ -1,4 +1,4 @@
-"""A progress line for people at a terminal; silent everywhere else, so that CI logs stay readable."""
+"""How far a long measurement is: a line that is redrawn on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -10,12 +10,42 @@ from types import TracebackType
 REFRESH = 0.2  # seconds between two drawings
 PATIENCE = 2.0  # seconds before the line appears at all
 SETTLED = 0.1  # share of the work from which its own rate says more than an estimate
+FIRST = 30.0  # seconds before a log has its first line
+GROWTH = 1.5  # each wait is longer than the one before it ...
+LONGEST = 300.0  # ... up to this many seconds: some CI services end a job that is silent for ten minutes
+
+
+class Log:
+    """Lines of a process that has no terminal, however many measurements it makes: six hours are 80 lines.
+
+    Attributes:
+        write: where they go; stderr where it is None.
+    """
+
+    def __init__(self) -> None:
+        self.write: Callable[[str], object] | None = None
+        self._last = float("-inf")
+        self._wait = FIRST
+
+    def offer(self, text: Callable[[], str], *, started: float, now: float) -> None:
+        """Write what `text` returns if this measurement, and the log, have been silent for long enough."""
+        if now - max(self._last, started) < self._wait:
+            return
+        self._last, self._wait = now, min(GROWTH * self._wait, LONGEST)
+        if self.write is not None:
+            self.write(text())
+        else:
+            print(text(), file=sys.stderr, flush=True)
+
+
+LOG = Log()
 
 
 class Progress:
-    """Counts explained runs of rows; draws done, model rows, their rate and the time left on a terminal's stderr.
+    """Counts explained runs of rows; says how many are done, model rows, their rate and the time left, on stderr.
 
-    Nothing is written where stderr is no terminal, nor in the first two seconds.
+    A terminal has one line that is redrawn, from the second second on. Elsewhere lines come from half a minute on,
+    seldom: `Log`.
 
     Args:
         total: number of explanations to come.
@@ -50,7 +80,10 @@ class Progress:
         self._done += explanations
         self._elsewhere += rows
         now = time.perf_counter()
-        if now - self._started < PATIENCE or now - self._drawn < REFRESH or not sys.stderr.isatty():
+        if not sys.stderr.isatty():
+            LOG.offer(lambda: f"stabgate: {self.line(now - self._started)}", started=self._started, now=now)
+            return
+        if now - self._started < PATIENCE or now - self._drawn < REFRESH:
             return
         self._drawn = now
         self._visible = True

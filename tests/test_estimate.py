@@ -13,7 +13,7 @@ import pytest
 import stabgate as sg
 from stabgate.explainers import Captum, Custom, Dice, Lime, Shap
 from stabgate.explainers.base import TableExplainer
-from stabgate.progress import Progress
+from stabgate.progress import Log, Progress
 from stabgate.runs import collect
 
 X = np.random.default_rng(0).normal(size=(4, 3))
@@ -200,11 +200,42 @@ def test_what_the_cache_knew_says_nothing_about_the_rate(clock):
     assert progress.line(20).endswith("100 s left")
 
 
-def test_nothing_is_written_where_stderr_is_no_terminal(clock, capsys):
-    with Progress(4, lambda: 0) as progress:
-        for _ in range(4):
-            clock[0] += 60
+def test_a_log_has_a_line_after_half_a_minute_and_fewer_and_fewer_then(clock, capsys, monkeypatch):
+    monkeypatch.setattr("stabgate.progress.LOG", Log())
+    with Progress(2160, lambda: 0) as progress:
+        for done in range(2160):  # six hours, every ten seconds
+            clock[0] += 10
             progress.advance(1)
+            assert done > 1 or capsys.readouterr() == ("", "")
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == ""
+    assert lines[:2] == [
+        "stabgate: explaining 3/2160 · 0 model rows · 0 rows/s · 21570 s left",
+        "stabgate: explaining 8/2160 · 0 model rows · 0 rows/s · 21520 s left",
+    ]
+    assert 70 < len(lines) < 90
+    assert "\x1b" not in err
+    assert "\r" not in err
+
+
+def test_many_measurements_share_one_log(clock, capsys, monkeypatch):
+    monkeypatch.setattr("stabgate.progress.LOG", Log())
+    for seconds in [29] * 50 + [60] * 500:
+        with Progress(1, lambda: 0) as progress:
+            clock[0] += seconds
+            progress.advance(1)
+    assert len(capsys.readouterr().err.splitlines()) < 120
+
+
+def test_a_log_goes_where_it_is_told_to(clock, capsys, monkeypatch):
+    log, said = Log(), []
+    log.write = said.append
+    monkeypatch.setattr("stabgate.progress.LOG", log)
+    with Progress(2, lambda: 0) as progress:
+        clock[0] += 40
+        progress.advance(1)
+    assert said == ["stabgate: explaining 1/2 · 0 model rows · 0 rows/s · 40 s left"]
     assert capsys.readouterr() == ("", "")
 
 
