@@ -6,7 +6,7 @@ import math
 import re
 from fractions import Fraction
 
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from stabgate.cost import Cost
@@ -36,6 +36,7 @@ def shown_percent(text: str) -> Fraction:
     return Fraction(text.removesuffix(" %")) / 100
 
 
+@settings(deadline=None)
 @given(SCORES, SCORES)
 @example(0.8999999, 0.9)
 @example(math.nextafter(0.9, 0), 0.9)
@@ -44,6 +45,7 @@ def test_a_score_is_shown_on_its_own_side(value, threshold):
     assert float(exact(threshold)) == threshold
 
 
+@settings(deadline=None)
 @given(st.floats(-5, 5), st.floats(0, 2))
 @example(0.1, 0.1)
 @example(0.1 + 1e-17, 0.1)
@@ -52,6 +54,7 @@ def test_a_drop_is_shown_above_the_margin_only_where_it_is(value, margin):
     assert (float(beside(value, margin, strict=True)) > float(exact(margin))) == (value > margin)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2000), st.data(), st.floats(0.001, 1, exclude_min=True))
 @example(n=10, data=None, least=0.9000001)
 @example(n=3, data=None, least=0.66667)
@@ -88,6 +91,7 @@ def test_plain_numbers_stay_plain():
     assert interval_beside((0.61234, 0.8), 0.7, as_percent=True) == "61.2 % to 80 %"
 
 
+@settings(deadline=None)
 @given(SCORES, SCORES, SCORES)
 @example(0.69996, 0.75, 0.7)
 @example(0.6, 0.69996, 0.7)
@@ -100,6 +104,7 @@ def test_an_interval_straddles_as_shown_exactly_where_it_does(low, high, thresho
     assert [end >= required for end in shares] == [low >= threshold, high >= threshold]
 
 
+@settings(deadline=None)
 @given(SCORES, SCORES, SCORES, SCORES)
 @example(0.69996, 0.7, 0.69996, 0.7)
 def test_scores_in_the_table_stand_on_the_side_of_what_is_required_of_them(score, least, family, least_of_family):
