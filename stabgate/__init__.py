@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from stabgate import similarity as similarity
     from stabgate.adapters import as_model
     from stabgate.attributions import Attributions
+    from stabgate.baselines import read_baseline
+    from stabgate.baselines.store import Baselines
+    from stabgate.baselines.waivers import WaivedWarning
     from stabgate.cost import Cost
     from stabgate.errors import (
         ExplainerError,
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
         ModelError,
         StabgateError,
         StabilityError,
+        TrackingError,
     )
     from stabgate.estimate import estimate_cost
     from stabgate.forecast import CostEstimate, CostWarning
@@ -34,14 +38,17 @@ if TYPE_CHECKING:
     from stabgate.measure.kresult import KStability
     from stabgate.measure.kstability import compare_methods, measure_k_stability
     from stabgate.measure.record import Record
+    from stabgate.report.session import SessionReport
     from stabgate.separability import distance_matrix, group_stability, k_stability
     from stabgate.similarity import MapSimilarity, compare_maps, score_above_floor
+    from stabgate.tracking import history
     from stabgate.verdict.verdicts import Outcome, Verdict
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Attributions": "attributions",
+    "Baselines": "baselines.store",
     "Cost": "cost",
     "CostEstimate": "forecast",
     "CostWarning": "forecast",
@@ -56,9 +63,12 @@ _HOMES = {
     "ModelError": "errors",
     "Outcome": "verdict.verdicts",
     "Record": "measure.record",
+    "SessionReport": "report.session",
     "StabgateError": "errors",
     "StabilityError": "errors",
+    "TrackingError": "errors",
     "Verdict": "verdict.verdicts",
+    "WaivedWarning": "baselines.waivers",
     "as_model": "adapters",
     "assert_min_fass": "gate_fass",
     "assert_min_k_stability": "gate",
@@ -68,9 +78,11 @@ _HOMES = {
     "distance_matrix": "separability",
     "group_stability": "separability",
     "estimate_cost": "estimate",
+    "history": "tracking",
     "k_stability": "separability",
     "measure_fass": "measure.fass",
     "measure_k_stability": "measure.kstability",
+    "read_baseline": "baselines",
     "score_above_floor": "similarity",
 }
 _ROOMS = ("explainers", "perturbations", "separability", "similarity")

@@ -166,12 +166,12 @@ class Gate:
         asked = f"may fall by at most {max_drop}"
         report = GateReport(label, "regression", asked, self._test, None, place=_place(), baseline=stored or "")
         options: dict[str, Any] = {"max_drop": max_drop, "k": k, "name": label, "replay": self._replay(measuring)}
-        in_folder = stored is None or (stored != "" and not is_address(stored))
+        in_folder = baseline is None or (isinstance(baseline, str) and not is_address(baseline))
         there = self._try(report, lambda: self._has(stored)) if in_folder else False
         result = self._try(report, lambda: self._result(result_or_explainer, baseline, X, images, measuring))
         if not in_folder:
             return self._conclude(lambda: judge_no_regression(result, baseline, **options), report)
-        assert stored is not None
+        assert stored
 
         def compared() -> Judged:
             before = Baselines(self._keeping.folder).read(stored).record

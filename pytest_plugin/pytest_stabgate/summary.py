@@ -157,10 +157,6 @@ class Summary:
 
     def _adopt(self, gate: GateReport, clashing: set[str]) -> str:
         """ "new" or "update" where a gate's measurement was written, "unchanged" where it was there, or ""."""
-        from datetime import date
-
-        from stabgate.baselines.document import Accepted
-        from stabgate.baselines.folder import whoami
         from stabgate.baselines.names import same_name
         from stabgate.baselines.store import Baselines
         from stabgate.errors import StabgateError
@@ -178,10 +174,9 @@ class Summary:
             return ""
         flag = {"all": "--stabgate-update", "new": "--stabgate-update-new"}.get(self._keeping.update, "missing=record")
         why = self._keeping.reason or f"{flag}, no reason given"
-        accepted = Accepted(whoami(), why, date.today().isoformat())
         try:
             record = Record.from_json(gate.record or {})
-            changed = Baselines(self._keeping.folder).write(name, record, accepted, evidence=gate.evidence)
+            changed = Baselines(self._keeping.folder).write(name, record, why, evidence=gate.evidence)
         except StabgateError as error:
             self._problems.append(f"baseline {name}: {error}")
             return ""
@@ -189,7 +184,7 @@ class Summary:
             self._lines.append(f"baseline {name}: unchanged, {where}")
             return "unchanged"
         what = "new" if gate.adopts == "new" else "updated"
-        self._lines.append(f"baseline {name}: {what}, {where} ({_value(gate)}; {accepted.by}: {why})")
+        self._lines.append(f"baseline {name}: {what}, {where} ({_value(gate)}; {why})")
         return gate.adopts
 
     def _improved(self, gate: GateReport) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 
-from stabgate.baselines.document import Accepted, unfit
+from stabgate.baselines.document import unfit
 from stabgate.baselines.names import is_address, same_name
 from stabgate.baselines.store import Baselines
 from stabgate.errors import InputError
@@ -24,9 +23,7 @@ class Pruned:
     left: tuple[str, ...]
 
 
-def accept(
-    report: SessionReport, names: Sequence[str], baselines: Baselines, *, reason: str, by: str
-) -> list[tuple[str, str]]:
+def accept(report: SessionReport, names: Sequence[str], baselines: Baselines, *, reason: str) -> list[tuple[str, str]]:
     """Make what a run measured the baselines of its regression gates: all of them, or those in `names`.
 
     Either all are written or none is.
@@ -51,12 +48,11 @@ def accept(
     if problems:
         others = "" if len(problems) == len(wanted) else "; name the others to accept them"
         raise InputError(f"nothing was accepted: {'; '.join(problems)}{others}")
-    accepted = Accepted(by, " ".join(reason.split()), date.today().isoformat())
     done = []
     for name, record in records.items():
         assert isinstance(record, Record)
         there = baselines.has(name)
-        changed = baselines.write(name, record, accepted)
+        changed = baselines.write(name, record, reason)
         done.append((name, ("updated" if there else "new") if changed else "unchanged"))
     return done
 

@@ -25,9 +25,8 @@ def check_name(name: Any) -> str:
         raise InputError(f"name={name!r}: the name of a baseline is a text such as name='credit/shap'")
     problem = _problem(name)
     if problem:
-        raise InputError(
-            f"name={name[: 2 * LONGEST]!r} cannot be that of a baseline: {problem}; try {safe_name(name)!r}"
-        )
+        shown = repr(name[: 2 * LONGEST])
+        raise InputError(f"name={shown} cannot be that of a baseline: {problem}; try name={safe_name(name)!r}")
     return name
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import zipfile
+from datetime import date
 from io import BytesIO
 from pathlib import Path
 
 from stabgate.baselines.document import Accepted, Baseline, from_text, to_text, unfit
-from stabgate.baselines.folder import sweep, writing
+from stabgate.baselines.folder import sweep, whoami, writing
 from stabgate.baselines.names import check_name, same_name
 from stabgate.baselines.waivers import WAIVERS
 from stabgate.errors import InputError
@@ -81,10 +82,12 @@ class Baselines:
         )
         return sorted(name for name in found if not any(part.startswith(".") for part in name.split("/")))
 
-    def write(self, name: str, record: Record, accepted: Accepted, *, evidence: str | None = None) -> bool:
+    def write(self, name: str, record: Record, why: str, *, by: str | None = None, evidence: str | None = None) -> bool:
         """Make a measurement the baseline; False where it was that already, and the file is left as it is.
 
         Args:
+            why: it becomes the baseline, for whoever asks later.
+            by: who says so; git's user by default.
             evidence: folder with arrays (.npz) that go beside it. Without it, the matrices of the measurement that is
                 replaced go, as they are no longer those of the baseline.
 
@@ -108,6 +111,7 @@ class Baselines:
                 write_bytes(path.with_suffix(".npz"), matrices)
             else:
                 path.with_suffix(".npz").unlink(missing_ok=True)
+            accepted = Accepted(by or whoami(), " ".join(why.split()), date.today().isoformat())
             write_text(path, to_text(Baseline(name, accepted, record)))
             return True
 

@@ -32,12 +32,11 @@ def add(commands: Any) -> None:
 def _accept(options: argparse.Namespace) -> int:
     from stabgate.baselines import FOLDER
     from stabgate.baselines.adopting import accept
-    from stabgate.baselines.folder import whoami
     from stabgate.baselines.store import Baselines
     from stabgate.report.session import SessionReport
 
     report = SessionReport.load(options.report)
     baselines = Baselines(options.baselines or report.baselines or FOLDER)
-    for name, what in accept(report, options.names, baselines, reason=options.reason, by=whoami()):
+    for name, what in accept(report, options.names, baselines, reason=options.reason):
         print(f"{name}: {what}, {baselines.path(name)}")
     return 0
