@@ -47,10 +47,10 @@ def steady_except(confused=(), failing=()):
 def test_rows_that_were_not_measured_never_count_as_met(confused, failing, share, outcome):
     explainer = steady_except(confused, failing)
     if outcome == "PASS":
-        verdict = sg.assert_min_k_stability(explainer, X, k=2, share=share, runs=20)
+        verdict = sg.assert_min_k_stability(explainer, X, k=2, share=share, runs=20, early=False)
     else:
         with pytest.raises(sg.StabilityError) as caught:
-            sg.assert_min_k_stability(explainer, X, k=2, share=share, runs=20)
+            sg.assert_min_k_stability(explainer, X, k=2, share=share, runs=20, early=False)
         verdict = caught.value.verdict
     assert verdict.outcome == outcome
     assert verdict.passed is (outcome == "PASS")
@@ -64,11 +64,13 @@ def test_rows_that_were_not_measured_never_count_as_met(confused, failing, share
 
 def test_the_message_says_required_and_measured_then_rows_then_reasons():
     with pytest.raises(AssertionError) as caught:
-        sg.assert_min_k_stability(steady_except((4, 5), (7,)), X, k=2, share=0.9, runs=20, name="credit/mine")
+        sg.assert_min_k_stability(
+            steady_except((4, 5), (7,)), X, k=2, share=0.9, runs=20, name="credit/mine", early=False
+        )
     lines = str(caught.value).splitlines()
     assert lines[0] == (
-        "FAIL: credit/mine: required k >= 2 on 90 % of rows, measured 70 % (7 of 10 rows)"
-        " [distance >= 0.9, 20 runs, all-pairs]"
+        "FAIL: credit/mine: required k >= 2 on 90 % of rows, measured 70 % (7 of 10 rows, 95 % interval 65.6 % to"
+        " 74.4 %) [distance >= 0.9, 20 runs, all-pairs]"
     )
     assert lines[1].startswith("  row 7 not measured: run 0 (seed ")
     assert lines[1].endswith("mine: RuntimeError: did not converge")

@@ -66,11 +66,13 @@ def test_a_family_can_fail_alone():
 
 def test_a_score_can_be_asked_to_stand_above_its_floor():
     result = sg.measure_fass(Told(flat), photos(6), perturbations=[Rotation(15)])
-    above = (result.score - result.floor) / (1 - result.floor)
-    assert sg.assert_min_fass(result, score=0.1, above_floor=above - 0.01).passed
-    error = failure(result, score=0.1, above_floor=above + 0.01)
-    assert error.verdict.outcome == "FAIL"
-    assert "above the floor of" in error.verdict.reasons[0]
+    ends = sg.assert_min_fass(result, score=0.1).interval
+    low, score, high = ((s - result.floor) / (1 - result.floor) for s in (ends[0], result.score, ends[1]))
+    assert sg.assert_min_fass(result, score=0.1, above_floor=low - 0.001).passed
+    for above_floor, outcome in ((low + 0.001, "INCONCLUSIVE"), (score, "INCONCLUSIVE"), (high + 0.001, "FAIL")):
+        error = failure(result, score=0.1, above_floor=above_floor)
+        assert error.verdict.outcome == outcome
+        assert "above the floor of" in error.verdict.reasons[0]
     alone = sg.measure_fass(Told(flat), photos(1), perturbations=[Brightness(0.9)])
     error = failure(alone, score=0.1, above_floor=0.1, min_pairs=1)
     assert error.verdict.outcome == "NOT MEASURED"
