@@ -5,6 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+EPILOG = """examples:
+  stabgate cache info
+  STABGATE_CACHE=/scratch/stabgate stabgate cache clear
+"""
+
 
 def add(commands: Any) -> None:
     """Register the command."""
@@ -13,6 +18,8 @@ def add(commands: Any) -> None:
         help="attributions that were computed before",
         description="Attributions that were computed before. STABGATE_CACHE names the folder (or is 'off'), "
         "STABGATE_CACHE_LIMIT its size in bytes.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = cache.add_subparsers(required=True, metavar="ACTION")
     actions.add_parser("info", help="where it is and how large").set_defaults(run=_info)

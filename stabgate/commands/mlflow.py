@@ -16,7 +16,12 @@ exit codes: 0 nothing waits any more, 1 something still does, 2 wrong usage
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("mlflow", help="sessions that wait to be logged to MLflow")
+    parser = commands.add_parser(
+        "mlflow",
+        help="sessions that wait to be logged to MLflow",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     push = actions.add_parser(
         "push",
