@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stabgate.columns import Floats
 from stabgate.errors import InputError
-from stabgate.measure.halves import LEAST_RUNS
+from stabgate.measure.halves import LEAST_RUNS, least_runs
 from stabgate.measure.intervals import count_interval
 from stabgate.measure.kstability import stability_of
 from stabgate.measure.record import Record
@@ -122,8 +122,9 @@ def calibrate_k(
     _check(results, [r.instances for r in results])
     if any(not r.measured.all() for r in results):
         raise InputError(f"{name}: some rows were not measured, and a gate is calibrated on what can be measured")
-    if results[0].runs < LEAST_RUNS:
-        raise InputError(f"{name}: {results[0].runs} runs have no interval: measure at least {LEAST_RUNS}")
+    least = least_runs(results[0].settings.density)
+    if results[0].runs < least:
+        raise InputError(f"{name}: {results[0].runs} runs have no interval: measure at least {least}")
     margin, margin_rate = _margin([Record.of(r) for r in results], name)
     if k is None:
         means = np.array([r.mean_k for r in results], dtype=float)

@@ -21,6 +21,7 @@ from stabgate.measure.numbers import KSettings
 
 HALVES = 100
 LEAST_RUNS = 4  # fewer runs have no halves with a distribution
+LEAST_RUNS_MIXED = 6  # three values make a density; fewer are atoms, which are all told apart
 NEAR = 0.99  # features this far from a group in all runs do not come within its reach in half of them
 SPARE = 3  # ranks looked at beyond the one that ends the prefix
 
@@ -29,6 +30,11 @@ def draw_halves(runs: int, seed: int) -> NDArray[np.intp]:
     """Positions of the runs in each half, ``(HALVES, runs // 2)``."""
     rng = np.random.default_rng(seed)
     return np.argsort(rng.random((HALVES, runs)), axis=1)[:, : runs // 2]
+
+
+def least_runs(density: str) -> int:
+    """Runs from which there are half-samples."""
+    return LEAST_RUNS_MIXED if density == "mixed" else LEAST_RUNS
 
 
 def full_bandwidth(bandwidth: Any, runs: int) -> Any:
@@ -42,7 +48,7 @@ class RowHalves:
     """The half-samples of one instance.
 
     Args:
-        attributions: signed ``(runs, features)`` of the instance, at least `LEAST_RUNS` runs.
+        attributions: signed ``(runs, features)`` of the instance, at least `least_runs`.
         settings: what k depends on.
         seed: of the draw.
     """

@@ -14,7 +14,7 @@ from stabgate import separability as sep
 from stabgate.attributions import Attributions
 from stabgate.columns import Floats
 from stabgate.errors import InputError
-from stabgate.measure.halves import HALVES, LEAST_RUNS, RowHalves, half_sample_k
+from stabgate.measure.halves import HALVES, RowHalves, half_sample_k, least_runs
 from stabgate.measure.intervals import (
     Interval,
     clip,
@@ -189,9 +189,9 @@ class KStability:
     def half_k(self) -> NDArray[np.intp] | None:
         """k in each of 100 half-samples of the runs, ``(100, instances)``; None below four runs.
 
-        0 where an instance was not measured. Half-samples are drawn without replacement and smoothed like all runs.
+        Below six for ``density="mixed"``. 0 where an instance was not measured. Half-samples are drawn without replacement and smoothed like all runs.
         """
-        if self.runs < LEAST_RUNS and not self.deterministic:
+        if self.runs < least_runs(self.settings.density) and not self.deterministic:
             return None
         found = np.broadcast_to(self.k, (HALVES, len(self.k))).copy()
         where = np.flatnonzero(self.measured & ~self.constant.all(axis=1))
@@ -232,7 +232,7 @@ class KStability:
         """95 % interval of the share of all instances that meet a requirement, in [0, 1].
 
         Over other runs on these instances (half-samples), or, where they are a sample, over other instances (Wilson).
-        None where nothing was measured, or below four runs.
+        None where nothing was measured, or as `half_k`.
         """
         n = len(self.k)
         if self.of_population:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stabgate.errors import InputError
-from stabgate.measure.halves import LEAST_RUNS
+from stabgate.measure.halves import least_runs
 from stabgate.measure.intervals import population_share_interval
 from stabgate.verdict.numbers import exact, interval_beside, required_percent
 from stabgate.verdict.verdicts import KRequirement, Outcome, Verdict
@@ -106,7 +106,8 @@ def outcome_of(result: KStability, requirement: KRequirement) -> tuple[Outcome, 
         return found, (short,)
     interval = result.share_interval(requirement.k, requirement.require)
     if interval is None:
-        return found, (f"{result.runs} runs have no interval: at least {LEAST_RUNS} are needed", short)
+        least = least_runs(result.settings.density)
+        return found, (f"{result.runs} runs have no interval: at least {least} are needed", short)
     line = decided_at(result, requirement)
     where, at = interval_beside(interval, line, as_percent=True), required_percent(round(line, 9))
     if not result.of_population:

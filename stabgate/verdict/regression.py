@@ -17,7 +17,6 @@ from stabgate.cost import Cost
 from stabgate.errors import InputError
 from stabgate.measure.fass.aggregates import clustered_mean
 from stabgate.measure.fass.pairs import CHANGED
-from stabgate.measure.halves import LEAST_RUNS
 from stabgate.measure.intervals import Interval, Z, mean_interval
 from stabgate.measure.record import K, PairRecord, Record, RowRecord
 from stabgate.verdict.changes import changes
@@ -202,7 +201,7 @@ class _Rows:
 
     unit = "row"
     decides = "more rows, or an explainer that varies less, would decide, with a new baseline"
-    too_little = f"fewer than {LEAST_RUNS} runs have no interval: measure with more, and accept a new baseline"
+    too_little = "so few runs have no half-samples and no interval: measure with more, and accept a new baseline"
 
     def __init__(self, now: Record, before: Record, k: int | None) -> None:
         self._k = k

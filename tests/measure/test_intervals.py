@@ -1,0 +1,77 @@
+"""Intervals against their formulas."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stabgate.measure.fass.aggregates import clustered_interval, clustered_mean
+from stabgate.measure.intervals import (
+    VARIANCE_FLOOR,
+    clip,
+    count_interval,
+    mean_interval,
+    population_mean_interval,
+    population_share_interval,
+)
+
+Z = 1.959963984540054
+
+
+def test_the_count_has_the_variance_of_a_sum_of_independent_rows():
+    chances = np.array([0.1, 0.5, 0.9, 1.0, 0.0])
+    met = np.array([False, True, True, True, False])
+    exact = sum(  # Poisson-binomial, outcome by outcome
+        np.prod([p if bit else 1 - p for p, bit in zip(chances, bits, strict=True)]) * (sum(bits) - chances.sum()) ** 2
+        for bits in np.ndindex(2, 2, 2, 2, 2)
+    )
+    half = Z * math.sqrt(exact + VARIANCE_FLOOR)
+    assert count_interval(met, chances) == pytest.approx((3 - half, 3 + half))
+    assert count_interval(met, chances, deterministic=True) == (3.0, 3.0)
+
+
+def test_rows_that_are_settled_are_less_than_half_a_row_in_doubt():
+    low, high = count_interval(np.ones(50, dtype=bool), np.ones(50))
+    assert low > 49.5
+    assert high < 50.5
+
+
+def test_the_mean_has_the_mean_of_the_variances_over_the_rows():
+    variances = np.array([0.0, 0.25, 1.0, 0.5])
+    half = Z * math.sqrt(variances.mean() / 4)
+    assert mean_interval(3.0, variances) == pytest.approx((3 - half, 3 + half))
+
+
+@pytest.mark.parametrize(("met", "rows"), [(0, 10), (7, 10), (10, 10), (33, 50)])
+def test_the_share_of_a_population_is_wilsons(met, rows):
+    p, n = met / rows, rows
+    centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z / (1 + Z**2 / n) * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+    assert population_share_interval(met, rows) == pytest.approx((centre - half, centre + half))
+
+
+def test_the_mean_of_a_population_is_students():
+    values = np.array([1.0, 3.0, 4.0, 4.0])
+    half = stats.t.ppf(0.975, 3) * values.std(ddof=1) / 2
+    assert population_mean_interval(values) == pytest.approx((3 - half, 3 + half))
+    assert population_mean_interval(values[:1]) is None
+
+
+def test_ends_stay_within_the_range():
+    assert clip((-0.2, 1.3), 0.0, 1.0) == (0.0, 1.0)
+    assert clip((1.1, 1.2), 0.0, 1.0) == (1.0, 1.0)
+
+
+def test_the_error_of_clusters_is_that_of_their_means_where_they_are_equally_large():
+    values = np.random.default_rng(0).normal(size=(6, 4))
+    centre, error, groups = clustered_mean(values.ravel(), np.repeat(np.arange(6), 4))
+    assert (centre, groups) == (pytest.approx(values.mean()), 6)
+    assert error == pytest.approx(values.mean(axis=1).std(ddof=1) / math.sqrt(6))
+    half = stats.t.ppf(0.975, 5) * error
+    assert clustered_interval(values.ravel() - 3, np.repeat(np.arange(6), 4)) == pytest.approx(
+        (centre - 3 - half, centre - 3 + half)
+    )
+    assert clustered_mean([0.5, 0.6], ["a", "a"]) is None
