@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 EPILOG = """examples:
   stabgate report results.json --html out.html
 
-REPORT.json is what pytest --stabgate-json=REPORT.json wrote; the page is the one that --stabgate-html would have written.
+REPORT.json is what pytest --stabgate-json=REPORT.json wrote; the page is the one that --stabgate-html would have
+written.
 """
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 RANKS = 30  # of the heat map and of the curve
 LEADING = 10  # features of a row whose distributions are kept
-ROWS = 60  # rows of a gate whose distributions are kept
+ROWS = 200  # rows of a gate whose distributions are kept
 POINTS = 100  # values of a distribution that are kept: of more, evenly spaced order statistics
 BLOCKERS = 5  # pairs that keep a row from its requirement
 PAIRS = 200  # pairs of a FASS gate that are listed

@@ -87,15 +87,16 @@ function unchanged(data) {
 // Chooses one of many by select and by buttons for the one before and after.
 function chooser(label, id, options, choose) {
   const select = el("select", { id }, options.map((text, i) => el("option", { value: i }, text)));
-  const step = (by) => { select.selectedIndex = Math.min(options.length - 1, Math.max(0, select.selectedIndex + by)); change(); };
+  const said = el("span", { class: "hidden", role: "status" });
+  const step = (by) => { select.selectedIndex = Math.min(options.length - 1, Math.max(0, select.selectedIndex + by)); change(); said.textContent = options[select.selectedIndex]; };
   const back = el("button", { type: "button", onclick: () => step(-1) }, "‹ Before"), next = el("button", { type: "button", onclick: () => step(1) }, "Next ›");
   const change = () => { back.disabled = select.selectedIndex === 0; next.disabled = select.selectedIndex === options.length - 1; choose(select.selectedIndex); };
   select.addEventListener("change", change);
-  return { box: el("div", { class: "pager" }, el("label", { for: id }, label, select), back, next), start: change };
+  return { box: el("div", { class: "pager" }, el("label", { for: id }, label, select), back, next, said), start: change };
 }
 
 function rowExplorer(data, n) {
-  const place = el("div", { "aria-live": "polite" });
+  const place = el("div", {});
   const status = (row) => (row.reason != null ? "not measured" : `k = ${row.k}` + (data.required?.k ? (row.meets ? ", meets" : ", does not meet") : ""));
   const choose = (i) => {
     const row = data.rows[i];
@@ -121,7 +122,7 @@ function rowExplorer(data, n) {
 }
 
 function pairExplorer(data, n) {
-  const place = el("div", { "aria-live": "polite" });
+  const place = el("div", {});
   const names = [["original", "original"], ["perturbed", "perturbed"], ["before", "map of the original"], ["after", "map of the perturbed"], ["difference", "difference of the maps"]];
   const choose = (i) => {
     const pair = data.pairs[i];
