@@ -120,7 +120,7 @@ def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 def safe_name(name: str) -> str:
     """A name that MLflow takes: other characters become "_", and a hash then tells it from its like."""
     safe = re.sub(r"[^\w.\- /]", "_", name, flags=re.ASCII)
-    safe = re.sub(r"/{2,}", "/", safe).strip("/ ")
+    safe = re.sub(r"/{2,}", "/", safe).strip("/. ")
     odd = any(part in ("", ".", "..") for part in safe.split("/"))
     if safe == name and len(name) <= NAME_LENGTH // 2 and not odd:
         return name

@@ -15,7 +15,7 @@ from stabgate.mlflow_store import absolute, reason, shown, sign_of_life
 from stabgate.report.session import SessionReport
 from stabgate.tracking.outbox import OUTBOX, Entry, lock_of, remove, write
 
-BASE_SECONDS, SECONDS_PER_GATE = 60.0, 3.0  # for sending; what is left then waits
+BASE_SECONDS, SECONDS_PER_GATE = 90.0, 3.0  # for sending; what is left then waits
 EXPERIMENT = "stabgate"
 
 

@@ -59,9 +59,7 @@ def registry(server):
         for strength in (1.0, 0.1):
             with mlflow.start_run():
                 model = LogisticRegression(C=strength).fit(X, Y)
-                mlflow.sklearn.log_model(
-                    model, name="model", registered_model_name="credit", input_example=X[:2], pip_requirements=[]
-                )
+                mlflow.sklearn.log_model(model, name="model", registered_model_name="credit", pip_requirements=[])
         client = mlflow.MlflowClient()
         client.set_registered_model_alias("credit", "champion", "1")
         client.set_registered_model_alias("credit", "challenger", "2")

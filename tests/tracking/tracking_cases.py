@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import socket
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -40,14 +39,11 @@ def at(uri):
     """MLflow's own tracking URI, for what users do with it."""
     import mlflow
 
-    before, variable = mlflow.get_tracking_uri(), os.environ.get("MLFLOW_TRACKING_URI")
     mlflow.set_tracking_uri(uri)
     try:
         yield mlflow
     finally:
-        mlflow.set_tracking_uri(before)
-        if variable is None:
-            os.environ.pop("MLFLOW_TRACKING_URI", None)
+        mlflow.set_tracking_uri(None)
 
 
 def session_of(*gates, minute=0, complete=True, **environment):
