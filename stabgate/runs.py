@@ -186,7 +186,7 @@ class Collection:
         work = replace(self._work, runs=runs)
         last = runs == len(work.seeds)
         remaining = [row.position for row in self._rows if row.failure is None and len(row.values) < runs]
-        if remaining and self._workers not in (None, 1):
+        if remaining and self._workers not in (None, 1) and len(self._rows[remaining[0]].values) < TRIAL_RUNS:
             # Workers report whole rows: two runs here tell what is coming.
             self._explain(replace(work, runs=min(TRIAL_RUNS, runs)), remaining[:1], last=False)
             remaining = [i for i in remaining if self._rows[i].failure is None]

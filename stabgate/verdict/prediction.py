@@ -29,7 +29,7 @@ from stabgate.verdict.verdicts import KRequirement, Outcome
 DATA_SETS = 32  # drawn for each row
 SIMULATIONS = 2000  # of all rows together
 NEVER = 0.003  # most probability of the opposite outcome with which an outcome is settled
-LIKELY = 0.65  # least probability of an outcome itself; what is left is INCONCLUSIVE
+LIKELY = 0.5  # least probability of an outcome itself; what is left is INCONCLUSIVE
 LEAST_RUNS = 10  # fewer say too little about a spread
 FEW = 2 / 3  # share of distinct values below which a normal distribution is no picture of a feature
 _TOP = 8.0  # standard deviations that stand for a distance of 1
