@@ -189,7 +189,8 @@ class KStability:
     def half_k(self) -> NDArray[np.intp] | None:
         """k in each of 100 half-samples of the runs, ``(100, instances)``; None below four runs.
 
-        Below six for ``density="mixed"``. 0 where an instance was not measured. Half-samples are drawn without replacement and smoothed like all runs.
+        Below six for ``density="mixed"``. 0 where an instance was not measured. Half-samples are drawn without
+        replacement and smoothed like all runs.
         """
         if self.runs < least_runs(self.settings.density) and not self.deterministic:
             return None
