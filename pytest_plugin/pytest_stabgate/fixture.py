@@ -293,9 +293,9 @@ class Gate:
             found = save_evidence(found, judged.result, self._evidence)
         elif adopts:
             found = replace(found, record=Record.of(judged.result).to_json())
-        same = any(one.name == label for one in self.reports)
+        same = sum(one.name == label for one in self.reports)
         self.reports.append(found)
-        self._request.node.user_properties += properties(f"{label} (regression)" if same else label, verdict)
+        self._request.node.user_properties += properties(f"{label} ({same + 1})" if same else label, verdict)
         if adopts:
             return verdict
         if waived:
