@@ -49,7 +49,7 @@ def assert_min_k_stability(
         require: "order": the first k are separated from each other ([K] Definition 1); "membership": each of the
             first k is separated from all others ([K] A.1), so the set cannot change; "both".
         early: runs are added in blocks and end once the verdict is settled: it is PASS or FAIL by the runs at hand, and
-            the opposite by all of them with a probability of at most 0.003. k are then at fewer runs, the same number
+            the opposite by all of them with a probability of at most 0.001. k are then at fewer runs, the same number
             for all rows. False measures all runs.
         budget: what the measurement may cost: "3m", "90s", "500000 rows" (of the model), or both: "3m, 500000 rows". It
             is checked between explanations; where it ends before the verdict is settled, that is INCONCLUSIVE, and

@@ -7,7 +7,7 @@ distances that follow, with the bandwidth of all runs, comes a normal distributi
 The rows together, by simulation, give the outcome under the very rule of a verdict (`stabgate.verdict.kstability`).
 
 Each look judges the same outcome, that of all runs, so looking often does no harm: of the verdicts that are given early
-where the opposite one has a probability of at most 0.003, at most 3 in 1,000 are the opposite ones with all runs.
+where the opposite one has a probability of at most 0.001, 1 in 1,000 at most would be the opposite with all runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stabgate.verdict.verdicts import KRequirement, Outcome
 
 DATA_SETS = 32  # drawn for each row
 SIMULATIONS = 2000  # of all rows together
-NEVER = 0.003  # most probability of the opposite outcome with which an outcome is settled
+NEVER = 0.001  # most probability of the opposite outcome with which an outcome is settled
 LIKELY = 0.5  # least probability of an outcome itself; what is left is INCONCLUSIVE
 LEAST_RUNS = 10  # fewer say too little about a spread
 FEW = 2 / 3  # share of distinct values below which a normal distribution is no picture of a feature
