@@ -75,7 +75,7 @@ def sheets(gates: Sequence[GateReport]) -> list[Sheet]:
     found = []
     for kind, (headings, numeric, least, rows_of) in KINDS.items():
         rows = [
-            tuple(plain(cell) for cell in (*row[:-1], row[-1] and row[-1] + standing(gate)))
+            tuple(plain(cell) for cell in (*row[:-1], row[-1] and row[-1] + _mark(gate)))
             for gate in gates
             if gate.kind == kind
             for row in ([_unmeasured(gate, headings)] if gate.verdict is None else rows_of(gate.verdict))
@@ -92,6 +92,12 @@ def standing(gate: GateReport) -> str:
     if gate.outcome is Outcome.PASS:
         return ""
     return f" (waived {plain(gate.waived)})" if gate.waived else "" if gate.blocks else " (only warns)"
+
+
+def _mark(gate: GateReport) -> str:
+    """`standing`, short: the line of the problem says until when and why."""
+    found = standing(gate)
+    return " (waived)" if found.startswith(" (waived") else found
 
 
 def fitted(sheet: Sheet, width: int | None) -> tuple[Sheet, list[str]]:

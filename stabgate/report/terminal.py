@@ -74,7 +74,7 @@ def reason(gate: GateReport) -> str:
 
 
 def _problem(gate: GateReport, width: int | None) -> list[Line]:
-    rest = f" {fit(plain(gate.name), LONGEST_NAME)}{standing(gate)}: {reason(gate)}"
+    rest = f"{standing(gate)} {fit(plain(gate.name), LONGEST_NAME)}: {reason(gate)}"
     return _coloured(str(gate.outcome), rest, width)
 
 
@@ -105,6 +105,7 @@ def _row(row: Sequence[str], width: int | None) -> Line:
     colour = outcome.split(" (")[0]
     text = (" " * GAP).join(others) + " " * GAP
     if width is not None and cells(text + outcome) > width:
+        outcome = fit(outcome, width - 2)
         text = fit(text, max(width - cells(outcome) - 1, 1)) + " "
     return (text, ""), (outcome, colour if colour in COLOURS else "")
 

@@ -127,7 +127,7 @@ def test_accepted_baselines_are_compared_with_and_waivers_let_through(project, c
     assert main(["waive", "credit/shaky", "--until", "2999-12-31", "--reason", "known"]) == 0
     code, out, _ = run(capsys, "credit/shaky", "-q")
     assert code == 0
-    assert "FAIL credit/shaky (waived until 2999-12-31: known): 0 of 6 rows" in out
+    assert "FAIL (waived until 2999-12-31: known) credit/shaky: 0 of 6 rows" in out
     assert "1 gate: 1 FAIL (1 waived)" in out
 
 
