@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,9 +12,10 @@ if TYPE_CHECKING:
 
 EPILOG = """examples:
   stabgate report results.json --html out.html
+  stabgate report results.json --markdown out.md --junit out.xml
 
-REPORT.json is what pytest --stabgate-json=REPORT.json wrote; the page is the one that --stabgate-html would have
-written.
+REPORT.json is what pytest --stabgate-json or stabgate run --json wrote; the page is the one that --stabgate-html would
+have written.
 """
 
 
@@ -52,7 +54,23 @@ def _html(session: SessionReport, file: str) -> None:
     write_html(session, file)
 
 
+def _markdown(session: SessionReport, file: str) -> None:
+    from stabgate.files import write_text
+    from stabgate.report.markdown import markdown
+
+    write_text(Path(file), markdown(session))
+
+
+def _junit(session: SessionReport, file: str) -> None:
+    from stabgate.files import write_text
+    from stabgate.report.junit import junit
+
+    write_text(Path(file), junit(session))
+
+
 # By flag: what its help says, and what writes the file.
 FORMS: dict[str, tuple[str, Callable[[SessionReport, str], None]]] = {
     "html": ("one page that needs no network", _html),
+    "markdown": ("Markdown, problems first", _markdown),
+    "junit": ("a JUnit file", _junit),
 }

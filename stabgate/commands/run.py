@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import tempfile
@@ -121,27 +120,14 @@ def _begins(text: str) -> None:
 
 
 def _write(report: Any, outputs: Any) -> None:
-    from pathlib import Path
-
-    from stabgate.files import write_text
+    from stabgate.commands.report import FORMS
 
     for kind, file in outputs.items():
-        path = Path(os.fspath(file))
         if kind == "json":
-            report.save(path)
-        elif kind == "html":
-            from stabgate.report.html import write_html
-
-            write_html(report, path)
-        elif kind == "markdown":
-            from stabgate.report.markdown import markdown
-
-            write_text(path, markdown(report))
+            report.save(file)
         else:
-            from stabgate.report.junit import junit
-
-            write_text(path, junit(report))
-        print(f"{kind}: {path}")
+            FORMS[kind][1](report, file)
+        print(f"{kind}: {file}")
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
