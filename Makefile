@@ -6,7 +6,7 @@ ARGS ?=
 .PHONY: gate test lint types format bench docs clean
 
 gate: .venv/installed
-	$(BIN)/python -m pytest examples --stabgate-html=stabgate-report/report.html $(ARGS)
+	$(BIN)/python -m pytest examples --stabgate-html=stabgate-report/report.html --stabgate-mlflow=log $(ARGS)
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto $(ARGS)

@@ -19,6 +19,7 @@ from stabgate.models import Model
 NATIVE = ("sklearn", "xgboost", "lightgbm", "catboost", "pytorch")
 FORMS = 'models:/credit@champion, models:/credit/7, runs:/RUN/model, or a folder that mlflow wrote ("MLmodel" in it)'
 _REGISTERED = re.compile(r"models:/+(?P<name>[^/]+?)(?:@(?P<alias>[^/@]+)|/(?P<version>[^/]+))?/?")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.\-]+:/")  # two letters at least: C:/ is a drive
 _kept: list[tempfile.TemporaryDirectory[str]] = []  # downloaded models: some read their files when they are called
 
 
@@ -178,7 +179,7 @@ def _faced(model: Any, source: Mapping[str, str], fingerprint: str) -> Model:
 
 def _fetch(address: str) -> tuple[Path, dict[str, str]]:
     """A folder with the files, and what is known of where they came from."""
-    if not address.startswith(("models:", "runs:")) and "://" not in address:
+    if address.startswith("file:") or not _SCHEME.match(address):
         folder = Path(address.removeprefix("file:")).expanduser()
         if not folder.exists():
             raise InputError(f"model {address!r} is text, and there is no such folder; expected {FORMS}")
@@ -203,8 +204,7 @@ def _download(location: str, uri: str, address: str) -> Path:
     from mlflow.artifacts import download_artifacts
 
     target = None
-    remote = "://" in location or location.startswith(("runs:", "mlflow-artifacts:", "dbfs:"))
-    if remote and not location.startswith("file:"):
+    if _SCHEME.match(location) and not location.startswith("file:"):
         _kept.append(tempfile.TemporaryDirectory(prefix="stabgate-model-"))
         target = _kept[-1].name
     try:

@@ -113,7 +113,8 @@ def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
             found |= flat(value, path)
         elif value is not None:
             text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-            found[safe_name(path)] = _cut(text, PARAM_LENGTH)
+            if text:  # an empty one is a missing one to MLflow's servers
+                found[safe_name(path)] = _cut(text, PARAM_LENGTH)
     return found
 
 
@@ -144,8 +145,8 @@ def _numbers(gate: GateReport) -> dict[str, Any]:
         "mean_k": facts.get("mean_k"),
         "mean_k_low": k_low,
         "mean_k_high": k_high,
-        **{name: facts.get(name) for name in ("median_k", "rand_k", "floor", "reseed", "above_floor")},
-        "instances": verdict.n,
+        **{name: facts.get(name) for name in ("median_k", "rand_k", "floor", "reseed", "above_floor", "before", "now")},
+        "pairs" if gate.kind == "FASS" else "instances": verdict.n,
         "measured": verdict.measured,
         "not_measured": verdict.n - verdict.measured,
         "met": verdict.met,
@@ -166,7 +167,6 @@ def _params(gate: GateReport) -> dict[str, str]:
     explainer = dict(record.get("explainer", {}))
     own = {
         "explainer": explainer.pop("explainer", None),
-        "explainer_settings": None,
         **{n: record.get(n) for n in ("metric", "model", "model_hash", "runs", "seed")},
         "features": len(record["features"]) if record.get("features") else None,
         "rows": len(record.get("rows", ())) or None,
@@ -192,7 +192,7 @@ def _dataset(record: Mapping[str, Any], gate: GateReport) -> dict[str, str]:
     if record.get("features"):
         profile["num_features"] = len(record["features"])
     return {
-        "name": "explained images" if images else "explained rows",
+        "name": "explained-images" if images else "explained-rows",  # MLflow's file store takes no spaces
         "digest": hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH],
         "source": json.dumps({"test": gate.test, "columns": record.get("columns_hash")}),
         "profile": json.dumps(profile),

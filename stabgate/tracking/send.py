@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from stabgate.errors import TrackingError
 from stabgate.mlflow_store import connected, shown
-from stabgate.tracking.described import GATE_ID, SESSION, VERDICT, Described
+from stabgate.tracking.described import GATE_ID, SESSION, VERDICT, Described, safe_name
 from stabgate.tracking.outbox import REPORT, Entry
 from stabgate.tracking.pictures import draw
 from stabgate.tracking.verdicts import Known, tag_versions, tested_version
@@ -16,6 +17,7 @@ from stabgate.tracking.verdicts import Known, tag_versions, tested_version
 BATCH = 100  # parameters or tags in one request, MLflow's limit
 PAGE = 1000  # runs in one answer
 FINISHED = "FINISHED"
+ARTIFACTS = "mlartifacts"  # folder beside an embedded database
 
 
 def send(entry: Entry) -> tuple[str, ...]:
@@ -67,7 +69,7 @@ def _experiment(client: Any, entry: Entry) -> str:
     found = client.get_experiment_by_name(entry.experiment)
     if found is None:
         try:
-            return str(client.create_experiment(entry.experiment))
+            return str(client.create_experiment(entry.experiment, artifact_location=_artifacts(entry)))
         except Exception as error:
             found = client.get_experiment_by_name(entry.experiment)  # another session was first
             if found is None:
@@ -78,6 +80,18 @@ def _experiment(client: Any, entry: Entry) -> str:
             f"(mlflow experiments restore -x {found.experiment_id}) or choose another (--stabgate-mlflow-experiment)"
         )
     return str(found.experiment_id)
+
+
+def _artifacts(entry: Entry) -> str | None:
+    """Where the artifacts of a new experiment go: beside an embedded database, and to a server's own place.
+
+    MLflow's own default for a database is ./mlruns, which is another folder for every caller, and perhaps the one of
+    an older file store.
+    """
+    if not entry.uri.startswith("sqlite:///"):
+        return None
+    database = Path(unquote(urlsplit(entry.uri).path[1:]))
+    return (database.parent / ARTIFACTS / safe_name(entry.experiment).replace("/", "_")).as_uri()
 
 
 def _runs_of(client: Any, experiment: str, session: str) -> list[Any]:

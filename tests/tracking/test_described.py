@@ -1,4 +1,4 @@
-"""What becomes parameters, metrics and tags: names and lengths that MLflow takes, no NaN, one digest for the same data."""
+"""What becomes parameters, metrics and tags: names and lengths that MLflow takes, no NaN, a digest of the data."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ def gates(pytester):
 @pytest.mark.server
 def test_the_embedded_store_is_written_by_the_controller_only(gates):
     gates.makeini("[pytest]\nstabgate_mlflow = require\nstabgate_mlflow_experiment = mine\n")
+    (gates.mkdir("mlruns") / "legacy").write_text("a file store of the user's")
     result = gates.runpytest("-n", "2", "-p", "no:cacheprovider")
     assert result.ret == 0
     uri = f"sqlite:///{gates.path.resolve() / 'mlflow.db'}"
@@ -47,6 +48,8 @@ def test_the_embedded_store_is_written_by_the_controller_only(gates):
     client = mlflow.MlflowClient(tracking_uri=uri)
     runs = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
     assert sorted(run.info.run_name for run in runs if run.info.run_name.startswith("a/")) == ["a/one", "a/two"]
+    assert [path.name for path in (gates.path / "mlruns").iterdir()] == ["legacy"]
+    assert (gates.path / "mlartifacts" / "mine").is_dir()
     [parent] = [run for run in runs if not run.info.run_name.startswith("a/")]
     assert parent.data.tags["stabgate.complete"] == "yes"
     assert {one.path for one in client.list_artifacts(parent.info.run_id, "report")} == {
