@@ -20,8 +20,8 @@ def html_file(config: pytest.Config) -> Path | None:
     """Where the page goes; None where none is asked for."""
     flag, ini = config.getoption(f"stabgate_{HTML}"), config.getini(f"stabgate_{HTML}")
     if flag is not None:
-        return config.invocation_params.dir / flag
-    return config.rootpath / ini if ini else None
+        return Path(config.invocation_params.dir, flag)
+    return Path(config.rootpath, ini) if ini else None
 
 
 def check_html_file(config: pytest.Config) -> Path | None:
