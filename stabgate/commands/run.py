@@ -20,7 +20,8 @@ EPILOG = """examples:
 
 Without --config, the tables [tool.stabgate] of stabgate.toml or pyproject.toml in this folder are read, where there are
 any. Each table [tool.stabgate.gates."name"] is a gate; what it does not say stands in [tool.stabgate], and what that
-does not say either are flags and defaults. A flag goes before [tool.stabgate], the table of a gate before both.
+does not say either are flags and defaults. A flag goes before [tool.stabgate], the table of a gate before both. With
+--name the flags describe a gate of their own, and it alone is run.
 
 exit codes: 0 every gate passed, 1 at least one failed, 3 none failed and at least one was not measured or is
 inconclusive (unless --inconclusive=warn), 2 wrong usage: a key, a file, a model or a column that is not there.

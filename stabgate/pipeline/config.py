@@ -161,6 +161,13 @@ def read_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
     for name, value in flags.items():
         _Checker("command line").value(f"--{name}", value, {**common, **GATE_KEYS, **OUTPUTS, **PLACES}.get(name))
     tables = _gate_tables(top.get("gates"), source)
+    if "name" in flags:
+        if any(name == flags["name"] for name, _, _ in tables):
+            raise InputError(
+                f"--name={flags['name']}: {source} has a gate of that name; run it with: stabgate run {flags['name']}"
+            )
+        tables = [(str(flags["name"]), {}, "command line")]
+    _check_reach(flags, tables)
     above = {**{n: v for n, v in top.items() if n not in ("gates", "name")}, **flags}
     if not tables:
         tables = [(str(flags.get("name") or top.get("name") or ""), {}, "tool.stabgate" if file else "command line")]
@@ -182,6 +189,14 @@ def read_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
         {name: above[name] for name in OUTPUTS if name in above},
         str(above.get("baselines", "")),
     )
+
+
+def _check_reach(flags: Mapping[str, Any], tables: list[tuple[str, dict[str, Any], str]]) -> None:
+    """A flag that no gate follows must not look as if it had been followed."""
+    for name in flags:
+        if tables and name in {*GATE_KEYS, *SETTINGS_ON_THE_COMMAND_LINE} and all(name in t for _, t, _ in tables):
+            flag = "-k" if name == "k" else f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag} reaches no gate: each has its own {name} in its table, which goes before flags")
 
 
 def _settings(given: Mapping[str, Any], names: Iterable[str], place: str) -> dict[str, Any]:

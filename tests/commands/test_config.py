@@ -68,6 +68,15 @@ def test_gates_may_be_a_list_or_the_top_table_itself_or_flags_alone(write):
     assert [(gate.name, gate.where) for gate in flags.gates] == [("x", "")]
 
 
+def test_flags_reach_a_gate_or_are_refused(write):
+    config = read_config(write(GOOD), {"name": "mine", "k": 2})
+    assert [(gate.name, gate.given["k"], gate.given["model"]) for gate in config.gates] == [("mine", 2, "credit:model")]
+    with pytest.raises(sg.InputError, match="has a gate of that name; run it with: stabgate run credit/lime"):
+        read_config(write(GOOD), {"name": "credit/lime"})
+    with pytest.raises(sg.InputError, match="-k reaches no gate: each has its own k in its table"):
+        read_config(write(GOOD), {"k": 2})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
