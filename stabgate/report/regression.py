@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stabgate.report.plain import plain
-from stabgate.report.text import WORST_ROWS, number
+from stabgate.report.text import WORST_ROWS
+from stabgate.verdict.numbers import exact
 from stabgate.verdict.regression import ACCEPT, beside, chance
 from stabgate.verdict.verdicts import Outcome, RegressionRequirement, Verdict
 
@@ -46,7 +47,7 @@ def regression_row(verdict: Verdict) -> tuple[str, ...]:
         _value(verdict.fact("before")),
         _value(verdict.fact("now")),
         "-" if drop is None else beside(drop, requirement.max_drop),
-        number(requirement.max_drop),
+        exact(requirement.max_drop),
         "-" if p is None else chance(p).removeprefix("p ").removeprefix("= "),
         str(verdict.runs) if requirement.metric != "FASS" else "-",
         str(verdict.outcome),

@@ -53,12 +53,15 @@ def beside(
 
 def percent_beside(share: float, threshold: float, *, holds: bool | None = None) -> str:
     """A measured share on its own side of a required one, which is shown as `required_percent` shows it."""
+    from decimal import Decimal
+
     holds = share >= threshold if holds is None else holds
-    text = percent(share).removesuffix(" %")
-    least = _hundredfold(threshold)
-    if (float(text) >= float(least)) != holds:
-        text = beside(float(_hundredfold(share)), float(least), holds=holds)
-    return f"{text} %"
+    least, whole = _hundredfold(threshold), _hundredfold(share)
+    closer = (f"{100 * share:.{places}f}" for places in range(4, MOST_DIGITS))
+    for text in (percent(share).removesuffix(" %"), *closer, whole):
+        if (Decimal(text) >= Decimal(least)) == holds:
+            return f"{text} %"
+    return f"{least} %"  # within the tolerance with which it was decided
 
 
 def interval_beside(interval: tuple[float, float], threshold: float, *, as_percent: bool = False) -> str:

@@ -21,6 +21,7 @@ from stabgate.measure.intervals import Interval, Z, mean_interval
 from stabgate.measure.record import K, PairRecord, Record, RowRecord
 from stabgate.verdict.changes import changes
 from stabgate.verdict.comparable import compare
+from stabgate.verdict.numbers import exact
 from stabgate.verdict.verdicts import Outcome, RegressionRequirement, Verdict
 
 LEVEL = 0.01  # an unchanged model fails at most this often
@@ -162,7 +163,7 @@ def _outcome(case: _Rows | _Pairs, found: Drop | None, requirement: RegressionRe
         return outcome, []
     return outcome, [
         f"{requirement.metric} fell by {beside(found.drop, requirement.max_drop)}, from {found.before:.4g} to "
-        f"{found.now:.4g}, by more than {requirement.max_drop:g} ({chance(found.p_fell)})"
+        f"{found.now:.4g}, by more than {exact(requirement.max_drop)} ({chance(found.p_fell)})"
     ]
 
 
@@ -182,11 +183,11 @@ def _notes(case: _Rows | _Pairs, found: Drop | None, requirement: RegressionRequ
     margin, drop = requirement.max_drop, found.drop
     if drop > margin + HINGE and outcome is Outcome.PASS:
         notes.append(
-            f"{requirement.metric} fell by {beside(drop, margin)}, more than {margin:g}, which may be chance "
+            f"{requirement.metric} fell by {beside(drop, margin)}, more than {exact(margin)}, which may be chance "
             f"({chance(found.p_fell)}, above {LEVEL:g}): {case.decides}"
         )
     if abs(drop - margin) <= HINGE and found.p_fell <= LEVEL:
-        notes.append(f"the verdict hinges on a drop within 1e-9 of {margin:g}: another machine may differ")
+        notes.append(f"the verdict hinges on a drop within 1e-9 of {exact(margin)}: another machine may differ")
     if drop < 0 and (found.p_rose <= LEVEL or -drop > margin + HINGE):
         rose = f"{requirement.metric} rose by {-drop:.3g}, from {found.before:.4g} to {found.now:.4g}"
         if found.p_rose <= LEVEL:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stabgate.cost import Cost
 from stabgate.report.fass import fass_rows
+from stabgate.report.regression import REGRESSION_HEADINGS, regression_row
 from stabgate.report.text import share, table_row
 from stabgate.verdict.kstability import needed_rows
 from stabgate.verdict.numbers import (
@@ -21,7 +22,7 @@ from stabgate.verdict.numbers import (
     percent_beside,
     required_percent,
 )
-from stabgate.verdict.verdicts import FassRequirement, KRequirement, Outcome, Verdict
+from stabgate.verdict.verdicts import FassRequirement, KRequirement, Outcome, RegressionRequirement, Verdict
 
 SCORES = st.one_of(
     st.floats(0, 1),
@@ -123,3 +124,15 @@ def test_scores_in_the_table_stand_on_the_side_of_what_is_required_of_them(score
 def k_verdict(met: int, n: int, least: float) -> Verdict:
     requirement = KRequirement(2, least, "order", 0.9, "all-pairs", 50)
     return Verdict("gate", Outcome.FAIL, "share", met / n, None, requirement, n, n, met, 50, Cost())
+
+
+@settings(deadline=None)
+@given(st.floats(0.0001, 3), st.floats(0, 1))
+@example(0.1000001, 0.1)
+@example(0.12345678, 0.1234567)
+def test_a_regression_that_fails_says_a_drop_above_the_margin_it_says(drop, margin):
+    requirement = RegressionRequirement("mean k", margin, 0.01, "baseline x", 50)
+    verdict = Verdict("gate", Outcome.FAIL, "drop", drop, None, requirement, 9, 9, 0, 50, Cost())
+    row = dict(zip(REGRESSION_HEADINGS, regression_row(verdict), strict=True))
+    assert (float(row["drop"]) > float(row["margin"])) == (drop > margin)
+    assert float(row["margin"]) == float(str(requirement).removeprefix("mean k may fall by at most ")) == margin
