@@ -237,10 +237,10 @@ class _Library:
 
     def suggested_share(self) -> float:
         """The largest share of whole rows that is `ERRORS` standard errors below what is measured; 0 for none."""
-        rows = self.met.shape[1]
+        rows = int(self.met.shape[1])
         wanted = max(0, math.floor(rows * (self.measured - ERRORS * self.error) + 1e-9))
         for digits in (2, 3, 4):  # a share that a person would write, if it is the same number of rows
-            share = math.floor(10**digits * wanted / rows + 1e-9) / 10**digits
+            share = math.floor(float(10**digits) * wanted / rows + 1e-9) / float(10**digits)
             if needed_rows(share, rows) == wanted:
                 return share
         return wanted / rows

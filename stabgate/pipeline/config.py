@@ -93,7 +93,7 @@ class GateConfig:
     Attributes:
         name: of the gate; empty where the explainer's name is to serve.
         given: its keys, those of the top table where it has none of its own.
-        settings: runs, seed, threshold, early, budget, inconclusive, missing.
+        settings: runs, seed, threshold, early, budget, inconclusive.
         where: how messages call it.
     """
 
@@ -153,9 +153,7 @@ def read_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
         raise InputError(f"{source}: tool.stabgate must be a table, found {_found(top)}")
     if file is not None and not top and not flags:
         raise InputError(f"{source}: has no table [tool.stabgate]; stabgate init writes an example")
-    from pytest_stabgate.settings import SETTINGS
-
-    common = {name: Key((TEXT, INTEGER, NUMBER, TRUTH), "") for name in SETTINGS}
+    common = {name: Key((TEXT, INTEGER, NUMBER, TRUTH), "") for name in SETTINGS_ON_THE_COMMAND_LINE}
     check = _Checker(source)
     check.keys(top, {**common, **GATE_KEYS, **OUTPUTS, **PLACES}, "tool.stabgate", others=("gates", "name"))
     for name, value in flags.items():
