@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_stabgate.keeping import Keeping, from_here, shared
+from pytest_stabgate.comparing import claim, measured
+from pytest_stabgate.keeping import Keeping, from_here
 from pytest_stabgate.settings import DEFAULTS, MEASURING, STOPPING, parse, refuse_unknown
 from stabgate.baselines.document import unfit
-from stabgate.baselines.names import check_name, is_address, safe_name
+from stabgate.baselines.names import is_address
 from stabgate.baselines.store import Baselines
 from stabgate.baselines.waivers import WaivedWarning
 from stabgate.errors import InputError, StabgateError, StabilityError
@@ -167,8 +168,12 @@ class Gate:
         report = GateReport(label, "regression", asked, self._test, None, place=_place(), baseline=stored or "")
         options: dict[str, Any] = {"max_drop": max_drop, "k": k, "name": label, "replay": self._replay(measuring)}
         in_folder = baseline is None or (isinstance(baseline, str) and not is_address(baseline))
-        there = self._try(report, lambda: self._has(stored)) if in_folder else False
-        result = self._try(report, lambda: self._result(result_or_explainer, baseline, X, images, measuring))
+        test, keeping = self._request.node, self._keeping
+        there = in_folder and self._try(report, lambda: claim(stored, test, keeping, self._compared))
+        if isinstance(result_or_explainer, KStability):
+            self._warn_of_settings(label, result_or_explainer)
+        given = (result_or_explainer, baseline, X, images, measuring)
+        result = self._try(report, lambda: measured(*given, runs=self._measuring, seed=self._seed))
         if not in_folder:
             return self._conclude(lambda: judge_no_regression(result, baseline, **options), report)
         assert stored
@@ -197,47 +202,6 @@ class Gate:
             return replace(judged, before=None, verdict=replace(judged.verdict, notes=(note, *judged.verdict.notes)))
 
         return self._conclude(adopted, report, adopts="update" if there else "new")
-
-    def _has(self, stored: str | None) -> bool:
-        """Whether there is such a baseline, if no other gate uses it.
-
-        Raises:
-            InputError: it cannot be a name, or another gate uses it.
-        """
-        if not stored:
-            raise InputError(
-                "name is missing: a baseline is a file, and its name is written in the test, as in "
-                f"name={safe_name(self._request.node.name)!r}"
-            )
-        check_name(stored)
-        problem = self._keeping.claim(stored, self._test)
-        if problem or stored in self._compared:
-            raise InputError(problem or shared([(stored, self._test)] * 2))
-        self._compared.add(stored)
-        return Baselines(self._keeping.folder).has(stored)
-
-    def _result(
-        self, given: Any, baseline: Any, X: Any, images: Any, measuring: Mapping[str, Any]
-    ) -> KStability | Fass:
-        """What a regression gate is about: a result as it was given, or what an explainer does on X or images."""
-        if not isinstance(baseline, (str, Record, KStability, Fass, type(None))):
-            raise InputError(
-                f"baseline is a {type(baseline).__name__}: give a name, an earlier result or Record; what an explainer "
-                "is measured on goes to X=... (rows) or images=..."
-            )
-        if isinstance(given, (KStability, Fass)):
-            extra = [*(["X"] if X is not None else []), *(["images"] if images is not None else []), *measuring]
-            if extra:
-                raise InputError(f"{extra[0]} cannot be given with a result: it has been measured already")
-            return given
-        if (X is None) == (images is None):
-            raise InputError(
-                f"a {type(given).__name__} is no result: give a KStability or Fass, or an explainer with X= (rows) or "
-                "images="
-            )
-        if images is not None:
-            return measure_fass(given, images, **{**self._seed, **measuring})
-        return measure_k_stability(given, X, **{**self._measuring, **measuring})
 
     def _missing(
         self, stored: str, result: KStability | Fass, report: GateReport, measuring: Mapping[str, Any]
