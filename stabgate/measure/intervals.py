@@ -46,8 +46,10 @@ def mean_interval(mean: float, variances: Floats) -> Interval:
 
 def population_share_interval(met: int, rows: int) -> Interval:
     """Wilson's 95 % interval of a share, for rows that were drawn from a population."""
-    found = stats.binomtest(met, rows).proportion_ci(CONFIDENCE, method="wilson")
-    return float(found.low), float(found.high)
+    share, doubt = met / rows, Z**2 / rows
+    centre = (share + doubt / 2) / (1 + doubt)
+    half = (doubt * share * (1 - share) + doubt**2 / 4) ** 0.5 / (1 + doubt)
+    return centre - half, centre + half
 
 
 def population_mean_interval(values: Floats) -> Interval | None:

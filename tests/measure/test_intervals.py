@@ -47,10 +47,8 @@ def test_the_mean_has_the_mean_of_the_variances_over_the_rows():
 
 @pytest.mark.parametrize(("met", "rows"), [(0, 10), (7, 10), (10, 10), (33, 50)])
 def test_the_share_of_a_population_is_wilsons(met, rows):
-    p, n = met / rows, rows
-    centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    half = Z / (1 + Z**2 / n) * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
-    assert population_share_interval(met, rows) == pytest.approx((centre - half, centre + half))
+    expected = stats.binomtest(met, rows).proportion_ci(0.95, method="wilson")
+    assert population_share_interval(met, rows) == pytest.approx((expected.low, expected.high))
 
 
 def test_the_mean_of_a_population_is_students():
