@@ -19,6 +19,7 @@ from stabgate.measure.intervals import (
     Interval,
     clip,
     count_interval,
+    half_variance,
     mean_interval,
     population_mean_interval,
     population_share_interval,
@@ -208,8 +209,8 @@ class KStability:
 
     @property
     def variance_of_k(self) -> Floats | None:
-        """Variance of k over half-samples, ``(instances,)``: how much other runs would change it; None as `half_k`."""
-        return None if self.half_k is None else np.asarray(self.half_k.var(axis=0, ddof=1))
+        """Variance of k over other runs, ``(instances,)``, as half-samples tell it; None as `half_k`."""
+        return None if self.half_k is None else half_variance(self.half_k)
 
     def chances(self, k: int, require: str = "order") -> Floats | None:
         """Share of half-samples in which each instance meets a requirement, ``(instances,)``; None as `half_k`.
@@ -262,7 +263,8 @@ class KStability:
         elif self.variance_of_k is None:
             found = None
         else:
-            found = mean_interval(float(self.k[where].mean()), self.variance_of_k[where])
+            mean = float(self.k[where].mean())
+            found = mean_interval(mean, self.variance_of_k[where], deterministic=self.deterministic)
         return None if found is None else clip(found, 1.0, float(len(self.features)))
 
     def meets(self, k: int, require: str = "order") -> NDArray[np.bool_]:

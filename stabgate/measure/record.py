@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stabgate.errors import InputError
+from stabgate.measure.intervals import half_variance
 
 if TYPE_CHECKING:
     from stabgate.measure.fass import Fass
@@ -53,11 +54,10 @@ class RowRecord:
 
     @property
     def variance(self) -> float:
-        """Variance of k over half-samples; NaN where there are none."""
-        total = sum(self.halves)
-        if total < 2:
+        """Variance of k over other runs, as half-samples tell it; NaN where there are none."""
+        if not sum(self.halves):
             return float("nan")
-        return sum(count * (k - self.mean) ** 2 for k, count in enumerate(self.halves, 1)) / (total - 1)
+        return float(half_variance(np.repeat(np.arange(1, len(self.halves) + 1), self.halves)))
 
     def chance(self, k: int) -> float:
         """Share of half-samples in which the row reaches `k`; NaN where there are none."""

@@ -21,7 +21,7 @@ from scipy import special
 from stabgate import separability as sep
 from stabgate.columns import Floats
 from stabgate.measure.halves import NEAR
-from stabgate.measure.intervals import VARIANCE_FLOOR, Z, population_share_interval
+from stabgate.measure.intervals import VARIANCE_FLOOR, Z, chance_variance, population_share_interval
 from stabgate.measure.numbers import KSettings
 from stabgate.verdict.kstability import needed_rows
 from stabgate.verdict.verdicts import KRequirement, Outcome
@@ -96,10 +96,10 @@ def probabilities(
     with np.errstate(divide="ignore", invalid="ignore"):
         chances = np.where(spread > 0, special.ndtr((will - level) / (found.resample * found.spread[fits])), met)
     count = met.sum(axis=1)
-    variance = (chances * (1.0 - chances)).sum(axis=1)
+    variance = chance_variance(chances).sum(axis=1)
     deterministic = bool(fits.all()) and not found.spread.any()
     doubtful = int((~fits).sum())
-    half = Z * (0.0 if deterministic else (variance + 0.25 * doubtful + VARIANCE_FLOOR) ** 0.5)
+    half = Z * (0.0 if deterministic else (variance + 0.5 * doubtful + VARIANCE_FLOOR) ** 0.5)
     result = {}
     for outcome, more in ((Outcome.PASS, 0), (Outcome.FAIL, rows - int(fits.sum()))):
         if population:

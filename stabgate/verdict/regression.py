@@ -17,7 +17,7 @@ from stabgate.cost import Cost
 from stabgate.errors import InputError
 from stabgate.measure.fass.aggregates import clustered_mean
 from stabgate.measure.fass.pairs import CHANGED
-from stabgate.measure.intervals import Interval, Z, mean_interval
+from stabgate.measure.intervals import Interval, Z, chance_variance, mean_interval
 from stabgate.measure.record import K, PairRecord, Record, RowRecord
 from stabgate.verdict.changes import changes
 from stabgate.verdict.comparable import compare
@@ -26,8 +26,10 @@ from stabgate.verdict.verdicts import Outcome, RegressionRequirement, Verdict
 
 LEVEL = 0.01  # an unchanged model fails at most this often
 HINGE = 1e-9  # other machines agree to this
-# Of two measurements of a row: what keeps a row that never varied from outweighing all others.
-SPARE_VARIANCE = {"mean k": 0.25, "share": 0.05}
+# Of two measurements of a row: what keeps a row that never varied from outweighing all others in the weights, and from
+# being taken as certain in the test.
+SPARE_WEIGHT = 0.25
+SPARE_VARIANCE = 0.05
 LEAST_P = 1e-6  # smaller ones are not told apart: the tails of the distributions are not that well known
 FELL_SHOWN = 20  # rows or pairs that a verdict names
 ACCEPT = 'stabgate accept REPORT.json --reason "..." (or pytest --stabgate-update --stabgate-reason="...")'
@@ -225,7 +227,7 @@ class _Rows:
             [(*self._value(old), *self._value(new)) for old, new in self._both]
             + [(*self._value(old), 1.0 if self._k is None else 0.0, 0.0) for old in lost]
         )
-        return weighted_drop(*rows.T, spare=SPARE_VARIANCE["mean k" if self._k is None else "share"])
+        return weighted_drop(*rows.T)
 
     def notes(self) -> list[str]:
         """What k itself did, where that is another number."""
@@ -246,7 +248,7 @@ class _Rows:
         if self._k is None:
             return row.mean, row.variance
         chance = row.chance(self._k)
-        return chance, chance * (1.0 - chance)
+        return chance, float(chance_variance(np.array(chance)))
 
 
 class _Pairs:
@@ -290,25 +292,27 @@ class _Pairs:
         return [f"FASS over all retained pairs is {retained[1]:.4g} now, {retained[0]:.4g} before"]
 
 
-def weighted_drop(before: Any, before_variance: Any, now: Any, now_variance: Any, *, spare: float) -> Drop:
+def weighted_drop(before: Any, before_variance: Any, now: Any, now_variance: Any) -> Drop:
     """The drop of a mean over rows, and a z-test of whether it fell in which rows that vary less weigh more.
 
     Args:
         before, now: ``(rows,)``, the value of each row.
-        before_variance, now_variance: ``(rows,)``, its variance over other runs; NaN where that is unknown.
-        spare: added to the variances in the weights.
+        before_variance, now_variance: ``(rows,)``, its variance over other runs; NaN where that is unknown. Where all
+            are 0, every difference is certain.
     """
     differences = before - now
     variances = before_variance + now_variance
     if np.isnan(variances).any():
         return Drop(float(before.mean()), float(now.mean()), None, None, None)
-    weights = 1.0 / (variances + spare)
-    z = _ratio(float((weights * differences).sum()), float((weights**2 * variances).sum()) ** 0.5)
+    certain = not variances.any()
+    weights = 1.0 / (variances + SPARE_WEIGHT)
+    error = 0.0 if certain else float((weights**2 * (variances + SPARE_VARIANCE)).sum()) ** 0.5
+    z = _ratio(float((weights * differences).sum()), error)
     drop = float(before.mean()) - float(now.mean())
     return Drop(
         float(before.mean()),
         float(now.mean()),
-        mean_interval(drop, variances),
+        mean_interval(drop, variances, deterministic=certain),
         float(stats.norm.sf(z)),
         float(stats.norm.cdf(z)),
     )
@@ -324,15 +328,15 @@ def clustered_drop(before: Any, now: Any, clusters: Sequence[Any]) -> Drop:
     found = clustered_mean(before - now, clusters)
     if found is None:
         return Drop(float(before.mean()), float(now.mean()), None, None, None)
-    drop, error, groups = found
-    half = float(stats.t.ppf(stats.norm.cdf(Z), groups - 1)) * error
+    drop, error, freedom = found
+    half = float(stats.t.ppf(stats.norm.cdf(Z), freedom)) * error
     t = _ratio(drop, error)
     return Drop(
         float(before.mean()),
         float(now.mean()),
         (drop - half, drop + half),
-        float(stats.t.sf(t, groups - 1)),
-        float(stats.t.cdf(t, groups - 1)),
+        float(stats.t.sf(t, freedom)),
+        float(stats.t.cdf(t, freedom)),
     )
 
 

@@ -105,7 +105,7 @@ def test_forecasts_are_right_as_often_as_they_say():
         requirement = replace(ORDER, share=0.5)
         claimed.append(probabilities(found, requirement, n, gate)[Outcome.PASS])
         chances = stats.norm.cdf((later - level) / sd)
-        low = (later >= level).sum() - Z * np.sqrt((chances * (1 - chances)).sum() + VARIANCE_FLOOR)
+        low = (later >= level).sum() - Z * np.sqrt(np.minimum(chances, 1 - chances).sum() + VARIANCE_FLOOR)
         passed.append(low >= 9.5)
     claimed, passed = np.array(claimed), np.array(passed)
     assert 0.2 < passed.mean() < 0.8

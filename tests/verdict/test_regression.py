@@ -92,22 +92,15 @@ def test_the_test_is_the_weighted_z_test_of_the_half_samples():
     before = measurement([3, 4], halved=[halves(0, 20, 80), halves(0, 0, 30, 70)])
     now = measurement([2, 3], halved=[halves(10, 60, 30), halves(0, 0, 90, 10)], seed=1)
     means = np.array([[2.8, 3.7], [2.2, 3.1]])
-    variances = (
-        np.array(
-            [
-                [0.2 * 0.8**2 + 0.8 * 0.2**2, 0.3 * 0.7**2 + 0.7 * 0.3**2],
-                [0.1 * 1.2**2 + 0.6 * 0.2**2 + 0.3 * 0.8**2, 0.9 * 0.1**2 + 0.1 * 0.9**2],
-            ]
-        )
-        * 100
-        / 99
-    )
-    weights = 1 / (variances.sum(axis=0) + 0.25)
-    z = (weights * (means[0] - means[1])).sum() / np.sqrt((weights**2 * variances.sum(axis=0)).sum())
+    # Opposite halves: two values differ in twice the smaller share; (1 x 10, 2 x 60, 3 x 30) pairs off 1 with 3 ten
+    # times and 2 with 3 twenty times, each counted from both ends.
+    variances = np.array([[0.2, 0.3], [(20 * 4 + 40 * 1) / 100 / 2, 0.1]]).sum(axis=0)
+    weights = 1 / (variances + 0.25)
+    z = (weights * (means[0] - means[1])).sum() / np.sqrt((weights**2 * (variances + 0.05)).sum())
     verdict = judged(now, before)
     assert verdict.estimate == pytest.approx(0.6)
     assert verdict.fact("p") == pytest.approx(stats.norm.sf(z), rel=1e-9)
-    half = 1.959963984540054 * np.sqrt(variances.sum()) / 2
+    half = 1.959963984540054 * np.sqrt(variances.sum() + 0.5) / 2
     assert verdict.interval == pytest.approx((0.6 - half, 0.6 + half))
 
 

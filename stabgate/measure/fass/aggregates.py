@@ -86,8 +86,8 @@ def clustered_interval(
 ) -> tuple[float, float] | None:
     """Interval of the mean of `values`, for values that are dependent within a cluster (an image).
 
-    The standard error is that of `clustered_mean`, the quantile Student's with G - 1 degrees of freedom. With equally
-    many values per cluster this is exactly the t interval of the cluster means.
+    The standard error is that of `clustered_mean`, the quantile Student's with as many degrees of freedom. With
+    equally many values per cluster this is exactly the t interval of the cluster means.
 
     Returns:
         The interval, its ends not above 1; None below two clusters.
@@ -97,16 +97,17 @@ def clustered_interval(
         return None
     from scipy.stats import t
 
-    centre, error, groups = found
-    half = float(t.ppf(0.5 + confidence / 2, groups - 1)) * error
+    centre, error, freedom = found
+    half = float(t.ppf(0.5 + confidence / 2, freedom)) * error
     return min(centre - half, 1.0), min(centre + half, 1.0)
 
 
-def clustered_mean(values: Sequence[float] | Floats, clusters: Sequence[Hashable]) -> tuple[float, float, int] | None:
-    """Mean of `values`, its standard error and the number G of clusters; None below two clusters.
+def clustered_mean(values: Sequence[float] | Floats, clusters: Sequence[Hashable]) -> tuple[float, float, float] | None:
+    """Mean of `values`, its standard error and degrees of freedom; None below two of G clusters.
 
     The mean over values is recomputed without each cluster in turn; the variance of these G means, times
-    (G - 1)**2 / G, is the jackknife variance of the mean.
+    (G - 1)**2 / G, is the jackknife variance of the mean. Clusters of unequal size say less about it: there are as many
+    degrees of freedom as equal ones of the same effective number, (Σn)² / Σn² - 1, would leave, 1 at least.
     """
     names = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
     groups = len(names)
@@ -118,4 +119,5 @@ def clustered_mean(values: Sequence[float] | Floats, clusters: Sequence[Hashable
     centre = float(sums.sum() / counts.sum())
     without = (sums.sum() - sums) / (counts.sum() - counts)
     variance = float((groups - 1) / groups * np.square(without - without.mean()).sum())
-    return centre, variance**0.5, groups
+    freedom = max(float(counts.sum() ** 2 / np.square(counts).sum()) - 1.0, 1.0)
+    return centre, variance**0.5, freedom
