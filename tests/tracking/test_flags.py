@@ -14,6 +14,8 @@ import stabgate.tracking.logging  # noqa: F401
 from stabgate.mlflow_store import store_uri, use_store
 
 mlflow = pytest.importorskip("mlflow")
+pytest.importorskip("mlflow.store.tracking.sqlalchemy_store")
+pytest.importorskip("mlflow.store.model_registry.sqlalchemy_store")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 GATES = """

@@ -38,12 +38,14 @@ def answers(uri: str) -> bool:
 def at(uri):
     """MLflow's own tracking URI, for what users do with it."""
     import mlflow
+    from mlflow.tracking._tracking_service import utils
 
+    before = utils._tracking_uri  # None where nothing was set: asking for it would give MLflow's default
     mlflow.set_tracking_uri(uri)
     try:
         yield mlflow
     finally:
-        mlflow.set_tracking_uri(None)
+        mlflow.set_tracking_uri(before)
 
 
 def session_of(*gates, minute=0, complete=True, **environment):
@@ -58,9 +60,9 @@ def session_of(*gates, minute=0, complete=True, **environment):
 
 
 def renamed(gate, name, outcome=None):
-    """The same gate under another name, or with another outcome."""
+    """The same gate without its arrays, under another name, or with another outcome."""
     verdict = gate.verdict if outcome is None else replace(gate.verdict, outcome=outcome)
-    return replace(gate, name=name, verdict=verdict)
+    return replace(gate, name=name, verdict=verdict, evidence=None)
 
 
 @dataclass
