@@ -4,9 +4,9 @@ A page is read as a project: its blocks run in order in one empty folder.
 
 - `python` that begins with a comment that names a file (``# test_x.py``) becomes that file; other Python runs at once,
   and the blocks of a page share their names, as in a notebook.
-- `sh`: ``pytest`` and ``stabgate`` run with their arguments, ``make`` must be a target; anything else (``pip``,
-  ``git``) is only read. ``<!-- exit: 1 -->`` before a block says that it must end so; 0 otherwise.
-- `text` that follows: each of its lines must be in what the command printed, whatever the digits; ``...`` stands for
+- `sh`: ``pytest``, ``stabgate`` and ``python FILE`` run, ``make`` must be a target; ``pip`` and ``git`` are only read.
+  ``<!-- exit: 1 -->`` before a block says that it must end so; 0 otherwise.
+- `text` right behind it: each of its lines must be in what the command printed, whatever the digits; ``...`` stands for
   lines left out.
 - `yaml`, `toml`, `json`, `groovy` are parsed, and the commands in them are checked for flags that do not exist.
 - A test file that no command ran is run at the end of its page.
@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
-import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +55,7 @@ class Block:
     body: str
     note: str
     line: int
+    follows: bool  # nothing stands between the block before and this one
 
     @property
     def file(self) -> str:
@@ -63,11 +66,21 @@ class Block:
 def blocks_of(path: Path) -> list[Block]:
     text = SNIPPET.sub(lambda m: (ROOT / "docs" / m[1]).read_text(encoding="utf-8"), path.read_text(encoding="utf-8"))
     found = []
+    end = 0
     for match in FENCE.finditer(text):
         indent = len(match["indent"])
         body = "".join(line[indent:] or "\n" for line in match["body"].splitlines(keepends=True))
         line = text.count("\n", 0, match.start("language")) + 1
-        found.append(Block(match["language"], body, match["note"] or "", line))
+        found.append(
+            Block(
+                match["language"],
+                body,
+                match["note"] or "",
+                line,
+                bool(found) and not text[end : match.start()].strip(),
+            )
+        )
+        end = match.end()
     return found
 
 
@@ -78,32 +91,94 @@ CODE = [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in PAG
 def test_the_code_of_a_page_runs(path, pytester, capfd, monkeypatch):
     monkeypatch.setenv("STABGATE_CACHE", str(pytester.path / ".cache"))  # a page's second look at a gate costs nothing
     monkeypatch.setenv("COLUMNS", "160")
-    waiting: dict[str, Block] = {}
-    names = {"__name__": "__main__"}
-    printed = ""
-    for block in blocks_of(path):
-        where = f"{path.name}, line {block.line}"
-        assert block.language in LANGUAGES, f"{where}: a block says what it is: {', '.join(sorted(LANGUAGES))}"
-        if block.language == "text":
-            _compare(block.body, printed, where)
-            continue
+    page = Page(path, pytester, capfd, monkeypatch)
+    with mlflow_as_it_was("import mlflow" in path.read_text(encoding="utf-8")):
+        for block in blocks_of(path):
+            page.take(block)
+        for file in list(page.waiting):
+            page.pytest(["-q", file], 0)
+
+
+class Page:
+    """A page as a project: its folder, its files that wait to be run, its names, and what was printed last."""
+
+    def __init__(self, path, pytester, capfd, monkeypatch) -> None:
+        self.name, self.pytester, self.capfd, self.monkeypatch = path.name, pytester, capfd, monkeypatch
+        self.where = path.name
+        self.waiting: list[str] = []
+        self.names: dict[str, object] = {"__name__": "__main__"}
+        self.printed = ""
+
+    def take(self, block: Block) -> None:
+        self.where = f"{self.name}, line {block.line}"
+        assert block.language in LANGUAGES, f"{self.where}: a block says what it is: {', '.join(sorted(LANGUAGES))}"
         if block.file:
-            (pytester.path / block.file).parent.mkdir(parents=True, exist_ok=True)
-            (pytester.path / block.file).write_text(block.body, encoding="utf-8")
-            if Path(block.file).name.startswith("test_"):
-                waiting[block.file] = block
-        if block.language == "sh":
-            printed = "".join(
-                _command(line, block, waiting, pytester, capfd, monkeypatch, where) for line in _lines(block.body)
-            )
+            self._write(block)
+        if block.language == "text":
+            if block.follows:
+                _compare(block.body, self.printed, self.where)
+        elif block.language == "sh":
+            code = int(block.note.removeprefix("exit: ")) if block.note.startswith("exit: ") else 0
+            self.printed = "".join(self._command(line, code) for line in _lines(block.body))
         elif block.language == "python" and not block.file:
-            capfd.readouterr()
-            exec(compile(block.body, where, "exec"), names)
-            printed = capfd.readouterr().out
+            self.capfd.readouterr()
+            exec(compile(block.body, self.where, "exec"), self.names)
+            self.printed = self.capfd.readouterr().out
         elif block.language != "python":
-            _parsed(block, where)
-    for file in waiting:
-        _pytest(["-q", file], 0, pytester, f"{path.name}, {file}")
+            _parsed(block, self.where)
+
+    def _write(self, block: Block) -> None:
+        file = self.pytester.path / block.file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.body, encoding="utf-8")
+        if file.name.startswith("test_") and block.file not in self.waiting:
+            self.waiting.append(block.file)
+
+    def _command(self, line: str, code: int) -> str:
+        program, *arguments = shlex.split(line)
+        if program == "pytest":
+            named = [argument.split("::")[0] for argument in arguments]
+            some = [file for file in self.waiting if file in named]
+            self.waiting = [file for file in self.waiting if some and file not in some]
+            return self.pytest(arguments, code)
+        if program == "make":
+            targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+            assert {a for a in arguments if "=" not in a} <= set(targets), f"{self.where}: no such target: {line}"
+        elif program == "export":
+            for setting in arguments:
+                self.monkeypatch.setenv(*setting.split("=", 1))
+        elif program in ("stabgate", "python"):
+            self.capfd.readouterr()
+            try:
+                found = main(arguments) if program == "stabgate" else runpy.run_path(arguments[0]) and 0
+            except SystemExit as stop:
+                found = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+            out = "".join(self.capfd.readouterr())
+            assert found == code, f"{self.where}: {line} ended with {found}:\n{out}"
+            return out
+        else:
+            assert program in ("pip", "git"), f"{self.where}: {program} is neither run nor known to be only read"
+        return ""
+
+    def pytest(self, arguments: list[str], code: int) -> str:
+        spread = any(argument.startswith("-n") for argument in arguments)
+        run = self.pytester.runpytest_subprocess if spread else self.pytester.runpytest_inprocess
+        result = run("-p", "no:cacheprovider", *arguments)
+        text = result.stdout.str() + result.stderr.str()
+        assert result.ret == code, f"{self.where}: pytest {shlex.join(arguments)} ended with {result.ret}:\n{text}"
+        return text
+
+
+@contextmanager
+def mlflow_as_it_was(used: bool) -> Iterator[None]:
+    """MLflow is loaded once for a page that uses it, and forgets where that page's store was."""
+    if not used:
+        yield
+        return
+    import mlflow
+
+    yield
+    mlflow.set_tracking_uri(None)
 
 
 def _lines(body: str) -> list[str]:
@@ -111,51 +186,7 @@ def _lines(body: str) -> list[str]:
     return [line.split(" #")[0].strip() for line in joined.splitlines() if line.strip() and not line.startswith("#")]
 
 
-def _command(line: str, block: Block, waiting, pytester, capfd, monkeypatch, where: str) -> str:
-    program, *arguments = shlex.split(line)
-    code = int(block.note.removeprefix("exit: ")) if block.note.startswith("exit: ") else 0
-    if program == "pytest":
-        files = [argument.split("::")[0] for argument in arguments if argument.split("::")[0] in waiting]
-        for file in files or list(waiting):
-            del waiting[file]
-        return _pytest(arguments, code, pytester, where)
-    if program == "stabgate":
-        capfd.readouterr()
-        try:
-            found = main(arguments)
-        except SystemExit as stop:  # --help, and argparse's own errors
-            found = int(stop.code or 0)
-        out = capfd.readouterr()
-        assert found == code, f"{where}: {line} ended with {found}:\n{out.out}{out.err}"
-        return out.out + out.err
-    if program == "make":
-        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
-        assert [a for a in arguments if "=" not in a and a not in targets] == [], f"{where}: no such target: {line}"
-        return ""
-    if program == "export":
-        for setting in arguments:
-            monkeypatch.setenv(*setting.split("=", 1))
-        return ""
-    if program == "python":
-        done = pytester.run(sys.executable, *arguments)
-        assert done.ret == code, f"{where}: {line} ended with {done.ret}"
-        return done.stdout.str()
-    assert program in ("pip", "git"), f"{where}: {program} is neither run nor known to be only read"
-    return ""
-
-
-def _pytest(arguments: list[str], code: int, pytester, where: str) -> str:
-    # What starts processes, or loads what cannot be loaded twice, has a process of its own.
-    apart = any(argument.startswith(("-n", "--stabgate-mlflow")) for argument in arguments)
-    run = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
-    result = run("-p", "no:cacheprovider", *arguments)
-    text = result.stdout.str() + result.stderr.str()
-    assert result.ret == code, f"{where}: pytest {shlex.join(arguments)} ended with {result.ret}:\n{text}"
-    return text
-
-
 def _compare(expected: str, printed: str, where: str) -> None:
-    assert printed or expected.lstrip().startswith("..."), f"{where}: nothing before it prints this"
     found = {_shape(line) for line in printed.splitlines()}
     lost = [line for line in expected.splitlines() if line.strip() not in ("", "...") and _shape(line) not in found]
     assert lost == [], f"{where}: not printed: {lost}\nprinted was:\n{printed}"
