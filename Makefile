@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: gate test lint types format bench docs clean
+.PHONY: gate test lint types format bench calibration docs clean
 
 gate: .venv/installed
 	$(BIN)/python -m pytest examples --stabgate-html=stabgate-report/report.html --stabgate-mlflow=log $(ARGS)
@@ -24,6 +24,9 @@ format: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/distance_speed.py
+
+calibration: .venv/installed
+	$(BIN)/python benchmarks/calibration.py
 
 docs: .venv/installed
 	$(BIN)/mkdocs build --strict
