@@ -26,6 +26,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from threadpoolctl import threadpool_limits
 
 # In-process pytest runs forget modules that they import first, and NumPy cannot be loaded twice: have it all before.
 import lime.lime_tabular  # noqa: F401  isort: skip
@@ -88,11 +89,13 @@ CODE = [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in PAG
 
 
 @pytest.mark.parametrize("path", CODE)
-def test_the_code_of_a_page_runs(path, pytester, capfd, monkeypatch):
-    monkeypatch.setenv("STABGATE_CACHE", str(pytester.path / ".cache"))  # a page's second look at a gate costs nothing
-    monkeypatch.setenv("COLUMNS", "160")
-    page = Page(path, pytester, capfd, monkeypatch)
-    with mlflow_as_it_was("import mlflow" in path.read_text(encoding="utf-8")):
+def test_the_code_of_a_page_runs(path, request, capfd, monkeypatch):
+    # Threads that wait for each other cost more than fits this small bring.
+    with threadpool_limits(1), mlflow_as_it_was("import mlflow" in path.read_text(encoding="utf-8")):
+        pytester = request.getfixturevalue("pytester")  # what is loaded from here on is forgotten with it
+        monkeypatch.setenv("STABGATE_CACHE", str(pytester.path / ".cache"))  # a second look at a gate costs nothing
+        monkeypatch.setenv("COLUMNS", "160")
+        page = Page(path, pytester, capfd, monkeypatch)
         for block in blocks_of(path):
             page.take(block)
         for file in list(page.waiting):
@@ -172,7 +175,7 @@ class Page:
 
 @contextmanager
 def mlflow_as_it_was(used: bool) -> Iterator[None]:
-    """MLflow is loaded once for a page that uses it, and forgets where that page's store was."""
+    """MLflow is loaded for good (it replaces how packages are found), and forgets where a page's store was."""
     if not used:
         yield
         return
