@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,27 @@ def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     """In CI pytest repeats whole messages in its short summary; what tests read must be the same everywhere."""
     for name in ("CI", "BUILD_NUMBER"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def a_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables drop columns on a narrow terminal, and how wide this one is must not decide a test."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture(autouse=True)
+def own_modules_aside(request: pytest.FixtureRequest) -> Iterator[None]:
+    """pytest in this process takes a file called as one of these test modules for that module."""
+    if "pytester" not in request.fixturenames:
+        yield
+        return
+    here = str(Path(__file__).parent)
+    own = {
+        name: module
+        for name, module in sys.modules.items()
+        if name.startswith("test_") and str(getattr(module, "__file__", "")).startswith(here)
+    }
+    for name in own:
+        del sys.modules[name]
+    yield
+    sys.modules.update(own)
