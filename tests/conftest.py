@@ -41,7 +41,7 @@ def a_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def own_modules_aside(request: pytest.FixtureRequest) -> Iterator[None]:
     """pytest in this process takes a file called as one of these test modules for that module."""
-    if "pytester" not in request.fixturenames:
+    if not {"pytester", "request"} & set(request.fixturenames):  # "request" can ask for it as the test runs
         yield
         return
     here = str(Path(__file__).parent)
