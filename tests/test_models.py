@@ -96,10 +96,15 @@ def test_a_model_that_raises_is_named():
         outputs_of(scorer)
 
 
-@pytest.mark.parametrize("model", [3, "model.pkl", None, object()], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("model", [3, None, object()], ids=lambda m: type(m).__name__)
 def test_what_is_no_model(model):
     with pytest.raises(InputError, match="neither predict_proba"):
         as_model(model)
+
+
+def test_a_text_that_is_no_address_is_no_model():
+    with pytest.raises(InputError, match=r"'model.pkl' is text, and there is no such folder; expected models:/"):
+        as_model("model.pkl")
 
 
 def test_a_class_is_no_model():
