@@ -7,9 +7,10 @@ from typing import Any
 
 from stabgate.errors import ExplainerError, InputError, MissingDependencyError, StabgateError
 from stabgate.forecast import TRIAL_RUNS, CostEstimate, Trial
-from stabgate.runs import as_explainer, check_count, worker_count
+from stabgate.runs import as_explainer, check_count
 from stabgate.seeds import row_seed
 from stabgate.selection import choose_rows
+from stabgate.workers import worker_count
 
 ROWS_TRIED = 3
 

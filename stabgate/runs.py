@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stabgate.attributions import Attributions, group_positions
 from stabgate.budget import Budget
-from stabgate.columns import Floats
 from stabgate.cost import Cost
-from stabgate.errors import InputError, MissingDependencyError, StabgateError
-from stabgate.explainers.base import Rows, TableExplainer
+from stabgate.errors import InputError
+from stabgate.explainers.base import TableExplainer
 from stabgate.explainers.baseline import Custom
-from stabgate.forecast import TRIAL_RUNS, Trial, warn_if_large
-from stabgate.memory import RowMemory
+from stabgate.forecast import TRIAL_RUNS, Trial
 from stabgate.progress import Progress
-from stabgate.rowstore import RowStore, content_hashes, row_store
+from stabgate.rowstore import content_hashes, row_store
+from stabgate.rowwork import Row, Watch, Work, explain_rows
 from stabgate.seeds import row_seed
 from stabgate.selection import choose_rows
+from stabgate.workers import in_processes, may_spread, one_thread_each, worker_count
 
 # Starting worker processes and importing an explainer in each takes a few seconds: shorter work stays in this one.
 WORTH_WORKERS = 20.0
-CHUNKS_PER_WORKER = 4
 MEMORY_KEPT = 1 << 29  # bytes of model rows that are kept while runs are added
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What is the same for all rows of a measurement."""
-
-    explainer: TableExplainer
-    rows: Rows
-    seeds: NDArray[np.uint32]  # (runs, instances), of all runs
-    store: RowStore | None
-    deadline: float | None = None  # of `time.monotonic`, which all processes of a machine share
-    most_rows: int | None = None  # of the explainer's own count
-    runs: int = 0  # how many are wanted now
-
-
-@dataclass
-class _Row:
-    """What is known of one row so far."""
-
-    position: int
-    values: Floats  # (runs, features)
-    known: int = 0  # runs that came from the store
-    failure: str | None = None
-    read: bool = False  # whether the store was asked
-    stored: Floats | None = None
-    memory: RowMemory | None = None  # of the model's rows, to go on with
 
 
 def collect(
@@ -139,7 +110,7 @@ class Collection:
         check_count("seed", seed, least=0)
         if not isinstance(cache, bool):
             raise InputError(f"cache={cache!r}; it must be True or False")
-        self._workers = None if n_jobs is None and _may_spread() else worker_count(n_jobs)
+        self._workers = None if n_jobs is None and may_spread() else worker_count(n_jobs)
         self._started = time.perf_counter()
         deadline = None if budget is None or budget.seconds is None else time.monotonic() + budget.seconds
         self._explainer = explainer = as_explainer(explainer)
@@ -153,21 +124,21 @@ class Collection:
             group_positions(prepared.features, groups)  # a wrong name costs nothing yet
         seeds = np.array([[row_seed(seed, run, row) for row in prepared.ids] for run in range(runs)], dtype=np.uint32)
         store, self._no_store = row_store(explainer, prepared, seed, wanted=cache)
-        self._work = _Work(explainer, prepared, seeds, store, deadline, most)
+        self._work = Work(explainer, prepared, seeds, store, deadline, most)
         self._seed, self._groups = int(seed), groups
         self._asked = {
             "target": target.item() if isinstance(target, np.generic) else target,
             "population": isinstance(rows, str),
         }
-        self._rows = [_Row(i, np.empty((0, len(prepared.features)))) for i in range(len(prepared.ids))]
+        self._rows = [Row(i, np.empty((0, len(prepared.features)))) for i in range(len(prepared.ids))]
         self._elsewhere = Cost()
         self._stack = ExitStack()
         self._progress = Progress(len(prepared.ids) * runs, lambda: explainer.cost.rows)
         trial = Trial(explainer, len(prepared.ids), runs, worker_count(n_jobs), self._before, self._started)
-        self._watch = _Watch(trial, self._progress)
+        self._watch = Watch(trial, self._progress)
 
     def __enter__(self) -> Collection:
-        self._stack.enter_context(_one_thread_each())
+        self._stack.enter_context(one_thread_each())
         self._stack.enter_context(self._progress)
         return self
 
@@ -198,7 +169,7 @@ class Collection:
                 self._workers = worker_count(None)
         if remaining and self._workers is not None:
             before = {i: len(self._rows[i].values) for i in remaining}
-            for chunk, cost in _in_processes(work, [self._rows[i] for i in remaining], self._workers):
+            for chunk, cost in in_processes(work, [self._rows[i] for i in remaining], self._workers):
                 self._elsewhere += cost
                 self._take(chunk, last=last)
                 done = sum((runs if row.failure else len(row.values)) - before[row.position] for row in chunk)
@@ -248,10 +219,10 @@ class Collection:
             "versions": versions(),
         }
 
-    def _explain(self, work: _Work, positions: Sequence[int], *, last: bool) -> None:
-        self._take(_explain_rows(work, [self._rows[i] for i in positions], self._watch), last=last)
+    def _explain(self, work: Work, positions: Sequence[int], *, last: bool) -> None:
+        self._take(explain_rows(work, [self._rows[i] for i in positions], self._watch), last=last)
 
-    def _take(self, rows: Sequence[_Row], *, last: bool) -> None:
+    def _take(self, rows: Sequence[Row], *, last: bool) -> None:
         """Keep what became of rows; what their memories of model rows may take is shared by all."""
         for row in rows:
             self._rows[row.position] = replace(row, memory=None)
@@ -262,33 +233,6 @@ class Collection:
                 row.memory.condense()
             if row.memory.size <= free:
                 self._rows[row.position] = row
-
-
-class _Watch:
-    """Told of every explanation in this process: moves the progress line, and estimates the cost once."""
-
-    def __init__(self, trial: Trial, progress: Progress) -> None:
-        self._trial: Trial | None = trial
-        self._progress = progress
-
-    def known(self, explanations: int) -> None:
-        """A row begins, and `explanations` of it came from the cache."""
-        self._progress.known(explanations)
-        if self._trial is not None:
-            self._trial.restart()
-
-    def failed(self, explanations: int) -> None:
-        """The row at hand is given up, with `explanations` of it to come."""
-        self._progress.advance(explanations)
-
-    def ran(self) -> None:
-        """One explanation is done."""
-        self._progress.advance(1)
-        estimate = None if self._trial is None else self._trial.ran()
-        if estimate is not None:
-            self._trial = None
-            self._progress.expect(estimate.seconds)
-            warn_if_large(estimate)
 
 
 def as_explainer(explainer: Any) -> TableExplainer:
@@ -313,100 +257,6 @@ def check_count(name: str, value: Any, *, least: int, why: str = "") -> None:
     """Raise an InputError unless `value` is an integer of at least `least`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name}={value!r}; it must be an integer of at least {least}" + (f": {why}" if why else ""))
-
-
-def _explain_rows(work: _Work, rows: Sequence[_Row], watch: _Watch | None = None) -> list[_Row]:
-    found = []
-    for row in rows:
-        with work.explainer.remembering(row.memory) as memory:
-            found.append(replace(_explain_row(work, row, watch), memory=memory))
-    return found
-
-
-def _explain_row(work: _Work, row: _Row, watch: _Watch | None) -> _Row:
-    i, store = row.position, work.store
-    if not row.read:
-        stored = None if store is None else store.read(i)
-        row = replace(row, read=True, stored=None if stored is None else stored[: len(work.seeds)])
-    values = np.empty((work.runs, len(work.rows.features)))
-    done = len(row.values)
-    values[:done] = row.values
-    known = 0 if row.stored is None else min(len(row.stored), work.runs)
-    if row.stored is not None and known > done:
-        values[done:known] = row.stored[done:known]
-    if watch is not None:
-        watch.known(max(0, known - done))
-    done = max(done, known)
-    for run in range(done, work.runs):
-        if _spent(work):
-            break
-        try:
-            values[run] = work.explainer.explain_row(work.rows, i, int(work.seeds[run, i]))
-        except (InputError, MissingDependencyError):
-            raise
-        except StabgateError as error:
-            if watch is not None:
-                watch.failed(len(work.seeds) - run)
-            return replace(row, known=known, failure=f"run {run} (seed {int(work.seeds[run, i])}): {error}")
-        done = run + 1
-        if watch is not None:
-            watch.ran()
-    if store is not None and done > (0 if row.stored is None else len(row.stored)):
-        store.write(i, values[:done])
-    return replace(row, values=values[:done], known=max(known, row.known))
-
-
-def _spent(work: _Work) -> bool:
-    """Whether the budget has ended."""
-    if work.deadline is not None and time.monotonic() >= work.deadline:
-        return True
-    return work.most_rows is not None and work.explainer.cost.rows >= work.most_rows
-
-
-def _chunk(work: _Work, rows: Sequence[_Row]) -> tuple[list[_Row], Cost]:
-    before = work.explainer.cost
-    found = _explain_rows(work, rows)
-    return found, work.explainer.cost - before
-
-
-def _in_processes(work: _Work, rows: Sequence[_Row], workers: int) -> Iterable[tuple[list[_Row], Cost]]:
-    from joblib import Parallel, delayed, parallel_config
-
-    count = min(len(rows), workers * CHUNKS_PER_WORKER)
-    chunks = [list(rows[start::count]) for start in range(count)]
-    with parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
-        yield from Parallel(return_as="generator_unordered")(delayed(_chunk)(work, chunk) for chunk in chunks)
-
-
-def worker_count(n_jobs: int | None) -> int:
-    """Processes that share a measurement. None: every core, or one under pytest-xdist, where tests share them.
-
-    Raises:
-        InputError: not a positive integer, -1 or None.
-    """
-    cores = os.cpu_count() or 1
-    if n_jobs is None:
-        return cores if _may_spread() else 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0 or n_jobs < -1:
-        raise InputError(f"n_jobs={n_jobs!r}; it must be a positive integer, -1 for every core, or None")
-    return cores if n_jobs == -1 else int(n_jobs)
-
-
-def _may_spread() -> bool:
-    return "PYTEST_XDIST_WORKER" not in os.environ and (os.cpu_count() or 1) > 1
-
-
-def _one_thread_each() -> AbstractContextManager[Any]:
-    """Under xdist the processes share the cores already: thread pools inside each would only fight."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return nullcontext()
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return nullcontext()
-    sharing = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    limits: AbstractContextManager[Any] = threadpool_limits(max(1, (os.cpu_count() or 1) // sharing))
-    return limits
 
 
 def versions() -> dict[str, str]:

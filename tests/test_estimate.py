@@ -256,8 +256,9 @@ def test_a_measurement_draws_on_a_terminal(monkeypatch):
 def test_before_workers_start_two_runs_tell_and_are_kept(clock, monkeypatch):
     """The same number of explanations, values and one warning, wherever the rest of the work is done."""
     from stabgate import runs
+    from stabgate.workers import explain_chunk
 
-    monkeypatch.setattr(runs, "_in_processes", lambda work, rows, workers: [runs._chunk(work, [i]) for i in rows])
+    monkeypatch.setattr(runs, "in_processes", lambda work, rows, workers: [explain_chunk(work, [i]) for i in rows])
     monkeypatch.setattr(Slow, "calls", [], raising=False)
     plain = Slow.explain_encoded
     monkeypatch.setattr(Slow, "explain_encoded", lambda self, *a: (self.calls.append(1), plain(self, *a))[1])

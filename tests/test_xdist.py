@@ -7,6 +7,7 @@ import pytest
 
 from stabgate import runs
 from stabgate.explainers import Custom
+from stabgate.workers import explain_chunk
 
 TEST = """
 import multiprocessing
@@ -40,7 +41,7 @@ def test_in_a_worker(number, monkeypatch):
     def no_processes(*arguments):
         raise AssertionError("processes were started")
 
-    monkeypatch.setattr(runs, "_in_processes", no_processes)
+    monkeypatch.setattr(runs, "in_processes", no_processes)
     runs.collect(Custom(explain), np.ones((3, 3)), runs=2)
     assert within and max(within) == 1
     assert not children
@@ -61,10 +62,10 @@ def test_elsewhere_work_that_is_worth_it_is_spread(monkeypatch):
     monkeypatch.setattr(runs, "WORTH_WORKERS", 0.0)
     asked = []
 
-    def processes(work, rows, workers):
-        asked.append(([row.position for row in rows], workers))
-        yield runs._chunk(work, rows)
+    def processes(work, rows, count):
+        asked.append(([row.position for row in rows], count))
+        yield explain_chunk(work, rows)
 
-    monkeypatch.setattr(runs, "_in_processes", processes)
+    monkeypatch.setattr(runs, "in_processes", processes)
     runs.collect(Custom(lambda X, seed: np.ones(3)), np.ones((3, 3)), runs=2)
     assert asked == [([1, 2], 2)]
