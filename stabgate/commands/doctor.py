@@ -130,7 +130,7 @@ def _places() -> Iterator[str]:
         yield f"cache: {error}"
     try:
         found, waivers = Baselines(folder).names(), read_waivers(folder)
-        yield f"baselines: {os.path.abspath(folder)}, {len(found)} baselines, {len(waivers)} waivers"
+        yield f"baselines: {os.path.abspath(folder)}, files: {len(found)}, waivers: {len(waivers)}"
     except StabgateError as error:
         yield f"baselines: {error}"
 

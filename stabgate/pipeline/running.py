@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stabgate.measure.fass import Fass
     from stabgate.measure.kresult import KStability
 
-REGISTERED = "models:/"
-
 
 class Runner:
     """The gates of one run; models and data that several of them name are loaded once.
@@ -158,7 +156,7 @@ class Runner:
         assert result is not None
         name, given = report.baseline, gate.given
         options = {"max_drop": given["max_drop"], "name": report.name, "replay": self._replay(gate)}
-        if name.startswith(REGISTERED) or is_address(name):
+        if is_address(name):
             return self._judged(gate, report, lambda: judge_no_regression(result, name, **options))
         try:
             there = self._baselines.has(name)

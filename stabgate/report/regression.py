@@ -7,7 +7,7 @@ from typing import Any
 from stabgate.report.plain import plain
 from stabgate.report.text import WORST_ROWS
 from stabgate.verdict.numbers import exact
-from stabgate.verdict.regression import ACCEPT, beside, chance
+from stabgate.verdict.regression import ACCEPT, chance, drop_beside
 from stabgate.verdict.verdicts import Outcome, RegressionRequirement, Verdict
 
 REGRESSION_HEADINGS = ("gate", "metric", "baseline", "before", "now", "drop", "margin", "p", "runs", "verdict")
@@ -46,7 +46,7 @@ def regression_row(verdict: Verdict) -> tuple[str, ...]:
         requirement.baseline,
         _value(verdict.fact("before")),
         _value(verdict.fact("now")),
-        "-" if drop is None else beside(drop, requirement.max_drop),
+        "-" if drop is None else drop_beside(drop, requirement.max_drop),
         exact(requirement.max_drop),
         "-" if p is None else chance(p).removeprefix("p ").removeprefix("= "),
         str(verdict.runs) if requirement.metric != "FASS" else "-",
@@ -65,7 +65,7 @@ def _found(verdict: Verdict) -> str:
     drop = verdict.estimate
     if drop == 0:
         return f"it is {_value(verdict.fact('now'))} as before"
-    text = f"it {'rose' if drop < 0 else 'fell'} by {beside(abs(drop), _required(verdict).max_drop)}"
+    text = f"it {'rose' if drop < 0 else 'fell'} by {drop_beside(abs(drop), _required(verdict).max_drop)}"
     text += f", from {_value(verdict.fact('before'))} to {_value(verdict.fact('now'))}"
     if verdict.interval is not None:
         low, high = verdict.interval

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from stabgate.report.plain import cells, fit, plain
 from stabgate.report.session import GateReport
 from stabgate.report.tables import GAP, aligned, fitted, sheets, standing
-from stabgate.report.text import ORDER
+from stabgate.report.text import ORDER, runs
 from stabgate.verdict.verdicts import Outcome
 
 Line: TypeAlias = tuple[tuple[str, str], ...]  # pieces of text, each with the outcome whose colour it has, or ""
@@ -86,7 +86,7 @@ def _details(gate: GateReport, width: int | None) -> list[Line]:
     if verdict is not None:
         facts += [
             ("explainer", str(verdict.fact("explainer") or "")),
-            ("runs", str(verdict.runs)),
+            ("runs", runs(verdict)),
             ("measured", f"{verdict.measured} of {verdict.n}"),
             ("cost", f"{verdict.cost.rows:,} model rows in {verdict.cost.seconds:.1f} s"),
         ]

@@ -10,7 +10,7 @@ from typing import Any
 from stabgate.report.details import LISTS
 from stabgate.report.fass import score
 from stabgate.report.session import GateReport, SessionReport, ordered
-from stabgate.report.text import ORDER, number, share
+from stabgate.report.text import ORDER, number, runs, share
 from stabgate.verdict.numbers import beside, exact, interval_beside
 from stabgate.verdict.verdicts import FassRequirement, KRequirement, Outcome, RegressionRequirement, Verdict
 
@@ -205,7 +205,7 @@ def _numbers(gate: GateReport) -> Named:
             "RAND's k": number(verdict.fact("rand_k")),
             "distance at least": exact(requirement.threshold),
             "rule": requirement.rule,
-            "runs": str(verdict.runs),
+            "runs": runs(verdict),
         }
     elif isinstance(requirement, FassRequirement):
         above = verdict.fact("above_floor")
@@ -224,7 +224,7 @@ def _numbers(gate: GateReport) -> Named:
             "p (it fell)": "-" if p is None else f"{p:.2g}",
             "significant at": exact(requirement.level),
             "compared": f"{verdict.measured} of {verdict.n} {verdict.fact('unit')}s",
-            "runs": str(verdict.runs),
+            "runs": runs(verdict),
         }
     return [(name, value) for name, value in found.items() if value not in ("", "-")]
 

@@ -122,9 +122,11 @@ def _major(version: str) -> tuple[str, ...]:
 
 
 def _model(now: Record, before: Record) -> str:
+    if not now.model and not before.model:
+        return "the explainer names no model: whether it is another one is not known"
     if now.model_hash is None or before.model_hash is None:
         return (
-            f"model: {now.model} now, {before.model} before; whether it is another one is not known, as it has no "
+            f"model: {now.model or 'none'} now, {before.model or 'none'} before; whether it is another one is not known, as it has no "
             "fingerprint"
         )
     if now.model_hash == before.model_hash:

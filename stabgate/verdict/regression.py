@@ -21,7 +21,7 @@ from stabgate.measure.intervals import Interval, Z, chance_variance, mean_interv
 from stabgate.measure.record import K, PairRecord, Record, RowRecord
 from stabgate.verdict.changes import changes
 from stabgate.verdict.comparable import compare
-from stabgate.verdict.numbers import exact
+from stabgate.verdict.numbers import beside, exact
 from stabgate.verdict.verdicts import Outcome, RegressionRequirement, Verdict
 
 LEVEL = 0.01  # an unchanged model fails at most this often
@@ -159,12 +159,12 @@ def _outcome(case: _Rows | _Pairs, found: Drop | None, requirement: RegressionRe
         if worst is not None and _fails(worst, requirement):
             return Outcome.NOT_MEASURED, [
                 f"{case.lost} {case.unit}s were measured before and not now: at worst {requirement.metric} fell by "
-                f"{beside(worst.drop, requirement.max_drop)}"
+                f"{drop_beside(worst.drop, requirement.max_drop)}"
             ]
     if outcome is Outcome.PASS:
         return outcome, []
     return outcome, [
-        f"{requirement.metric} fell by {beside(found.drop, requirement.max_drop)}, from {found.before:.4g} to "
+        f"{requirement.metric} fell by {drop_beside(found.drop, requirement.max_drop)}, from {found.before:.4g} to "
         f"{found.now:.4g}, by more than {exact(requirement.max_drop)} ({chance(found.p_fell)})"
     ]
 
@@ -185,7 +185,7 @@ def _notes(case: _Rows | _Pairs, found: Drop | None, requirement: RegressionRequ
     margin, drop = requirement.max_drop, found.drop
     if drop > margin + HINGE and outcome is Outcome.PASS:
         notes.append(
-            f"{requirement.metric} fell by {beside(drop, margin)}, more than {exact(margin)}, which may be chance "
+            f"{requirement.metric} fell by {drop_beside(drop, margin)}, more than {exact(margin)}, which may be chance "
             f"({chance(found.p_fell)}, above {LEVEL:g}): {case.decides}"
         )
     if abs(drop - margin) <= HINGE and found.p_fell <= LEVEL:
@@ -340,13 +340,9 @@ def clustered_drop(before: Any, now: Any, clusters: Sequence[Any]) -> Drop:
     )
 
 
-def beside(value: float, margin: float) -> str:
-    """A drop with as many digits as it takes to stand on its own side of the margin."""
-    for digits in range(3, 16):
-        text = f"{value:.{digits}g}"
-        if (float(text) > margin) == (value > margin):
-            return text
-    return repr(value)
+def drop_beside(drop: float, margin: float) -> str:
+    """A drop on its own side of the margin; within the tolerance of the verdict it is the margin itself."""
+    return beside(drop, margin, holds=drop > margin + HINGE, strict=True)
 
 
 def chance(p: float) -> str:

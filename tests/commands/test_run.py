@@ -250,7 +250,7 @@ def test_doctor_says_what_is_there_and_what_extras_add(project, capsys):
     assert re.search(r"^  stabgate \d", out, re.M)
     assert re.search(r"^  numpy \d", out, re.M)
     assert "configuration: stabgate.toml, 3 gates" in out
-    assert re.search(r"baselines: .*stabgate-baselines, 0 baselines, 0 waivers", out)
+    assert re.search(r"baselines: .*stabgate-baselines, files: 0, waivers: 0", out)
     assert "cache: off (STABGATE_CACHE=off)" in out
     assert "plugin: registered as pytest_stabgate.plugin, loaded by pytest" in out
     for extra in ("shap", "lime", "dice", "torch", "mlflow", "report"):

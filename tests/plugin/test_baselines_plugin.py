@@ -112,7 +112,7 @@ def test_a_drop_fails_update_shows_it_and_writes_it_with_the_reason(gates, pytes
     assert updated.ret == 0
     text = updated.stdout.str()
     assert "FAIL (becomes the baseline)" in text
-    assert "mean k fell by 1.98, from 3 to 1.022" in text
+    assert "mean k fell by 1.978, from 3 to 1.022" in text
     assert "baseline credit/one: updated, stabgate-baselines/credit/one.json (mean k 3 -> 1" in text
     assert Baselines(pytester.path / "stabgate-baselines").read("credit/one").accepted.why == "other data"
     assert kept(pytester)["credit/two"] == 3.0  # a part of the run touches only its own

@@ -301,7 +301,7 @@ def test_the_failure_says_what_fell_by_how_much_and_how_to_accept_it():
     text = regression_failure_text(verdict, replay="pytest test_credit.py::test")
     first, *rest = text.splitlines()
     assert first.startswith(
-        "FAIL: credit: mean k may fall by at most 0.1 against credit/lime, it fell by 0.8, from 3 to 2.2"
+        "FAIL: credit: mean k may fall by at most 0.1 against credit/lime, it fell by 0.800, from 3 to 2.2"
     )
     assert "[10 of 10 rows measured in both, 50 runs]" in first
     assert rest[:2] == ["  row 00: k fell from 3 to 1", "  row 01: k fell from 3 to 2"]
@@ -313,7 +313,7 @@ def test_the_failure_says_what_fell_by_how_much_and_how_to_accept_it():
 
 def test_the_table_has_a_cell_for_each_heading():
     row = dict(zip(REGRESSION_HEADINGS, regression_row(judged(measurement([2] * 10), BEFORE)), strict=True))
-    assert (row["before"], row["now"], row["drop"], row["margin"], row["verdict"]) == ("3", "2", "1", "0.1", "FAIL")
+    assert (row["before"], row["now"], row["drop"], row["margin"], row["verdict"]) == ("3", "2", "1.000", "0.1", "FAIL")
     nothing = dict(zip(REGRESSION_HEADINGS, regression_row(judged(replace(BEFORE, runs=9), BEFORE)), strict=True))
     assert (nothing["before"], nothing["drop"], nothing["p"]) == ("-", "-", "-")
 
