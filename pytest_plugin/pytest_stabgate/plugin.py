@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, setting in SETTINGS.items():
         default = DEFAULTS[name] if DEFAULTS[name] is not None else "fail; warn with a fresh seed"
         text = f"{setting.help} (default {default})"
-        group.addoption(f"--stabgate-{name}", dest=f"stabgate_{name}", default=None, metavar="N", help=text)
+        group.addoption(f"--stabgate-{name}", dest=f"stabgate_{name}", default=None, metavar=setting.shown, help=text)
         parser.addini(f"stabgate_{name}", help=text, default=None)
     add_options(parser, group)
     group.addoption(

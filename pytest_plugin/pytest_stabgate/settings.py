@@ -19,6 +19,11 @@ class Setting(NamedTuple):
     help: str
     choices: tuple[str, ...] = ()
 
+    @property
+    def shown(self) -> str:
+        """What stands for the value in a list of flags."""
+        return "|".join(self.choices) or ("BUDGET" if self.type is str else "N")
+
 
 FRESH = "fresh"  # the seed that is another one in every session
 SETTINGS = {

@@ -83,7 +83,9 @@ def add(commands: Any) -> None:
     for name, setting in SETTINGS.items():
         if name != "missing":
             default = DEFAULTS[name] if DEFAULTS[name] is not None else "fail; warn with a fresh seed"
-            run.add_argument(f"--{name}", default=None, metavar="N", help=f"{setting.help} (default {default})")
+            run.add_argument(
+                f"--{name}", default=None, metavar=setting.shown, help=f"{setting.help} (default {default})"
+            )
     for name, key in {**PLACES, **OUTPUTS}.items():
         run.add_argument(f"--{name}", default=None, metavar="DIR" if name in PLACES else "FILE", help=key.help)
     amount = parser.add_mutually_exclusive_group()

@@ -125,10 +125,8 @@ def _model(now: Record, before: Record) -> str:
     if not now.model and not before.model:
         return "the explainer names no model: whether it is another one is not known"
     if now.model_hash is None or before.model_hash is None:
-        return (
-            f"model: {now.model or 'none'} now, {before.model or 'none'} before; whether it is another one is not known, as it has no "
-            "fingerprint"
-        )
+        named = f"model: {now.model or 'none'} now, {before.model or 'none'} before"
+        return f"{named}; whether it is another one is not known, as it has no fingerprint"
     if now.model_hash == before.model_hash:
         return f"the same model: {now.model} ({now.model_hash})"
     return f"another model: {now.model} ({now.model_hash}), before {before.model} ({before.model_hash})"
