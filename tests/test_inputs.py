@@ -360,7 +360,7 @@ def test_distances_that_need_much_memory_are_warned_of(monkeypatch):
     def stop(*_, **__):
         raise KeyError
 
-    monkeypatch.setattr("stabgate.measure.kstability.collect", stop)
+    monkeypatch.setattr("stabgate.measure.kstability.Collection", stop)
     wide = np.ones((60, 3000))
     with pytest.warns(sg.CostWarning, match="3,000 features on 60 rows take 4 GB"), pytest.raises(KeyError):
         sg.measure_k_stability(Random(), wide)

@@ -145,7 +145,8 @@ def started(
     features = Table.of(X, what="X").features
     if len(features) < 2:
         raise InputError(f"X has one feature, {features[0]!r}: nothing to rank, so no order to measure")
-    if collecting.get("rows") is None and collecting.get("groups") is None:
+    every_row = collecting.get("rows") is None or isinstance(collecting["rows"], str)  # "sample" is all of them
+    if every_row and collecting.get("groups") is None:
         _warn_of_memory(len(row_ids(X)), len(features))
     return Collection(explainer, X, **collecting, budget=budget)
 
