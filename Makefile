@@ -9,7 +9,7 @@ gate: .venv/installed
 	$(BIN)/python -m pytest examples --stabgate-html=stabgate-report/report.html --stabgate-mlflow=log $(ARGS)
 
 test: .venv/installed
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 lint: .venv/installed
 	$(BIN)/ruff check .

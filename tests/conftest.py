@@ -11,6 +11,23 @@ pytest_plugins = ["pytester"]
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+# Tests that share something slow to start (a server, a browser, a network, a site) stay in one worker of `make test`.
+TOGETHER = {
+    "tests/tracking/": "server",
+    "tests/report/test_html_page.py": "browser",
+    "tests/measure/test_fass_real.py": "networks",
+    "tests/test_docs_site.py": "site",
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for start, group in TOGETHER.items():
+            if item.nodeid.startswith(start):
+                item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Data that is laid beside a checkout, not in it."""

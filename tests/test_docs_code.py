@@ -15,6 +15,7 @@ A page is read as a project: its blocks run in order in one empty folder.
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 import shlex
@@ -180,9 +181,12 @@ def mlflow_as_it_was(used: bool) -> Iterator[None]:
         yield
         return
     import mlflow
+    from mlflow.tracking import fluent
 
     yield
     mlflow.set_tracking_uri(None)
+    fluent._active_experiment_id = None
+    os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
 
 
 def _lines(body: str) -> list[str]:

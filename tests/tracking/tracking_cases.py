@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -36,16 +37,22 @@ def answers(uri: str) -> bool:
 
 @contextmanager
 def at(uri):
-    """MLflow's own tracking URI, for what users do with it."""
+    """MLflow's own tracking URI, for what users do with it; the experiment that they choose is forgotten with it."""
     import mlflow
+    from mlflow.tracking import fluent
     from mlflow.tracking._tracking_service import utils
 
     before = utils._tracking_uri  # None where nothing was set: asking for it would give MLflow's default
+    chosen, variable = fluent._active_experiment_id, os.environ.get("MLFLOW_EXPERIMENT_ID")
     mlflow.set_tracking_uri(uri)
     try:
         yield mlflow
     finally:
         mlflow.set_tracking_uri(before)
+        fluent._active_experiment_id = chosen
+        os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
+        if variable is not None:
+            os.environ["MLFLOW_EXPERIMENT_ID"] = variable
 
 
 def session_of(*gates, minute=0, complete=True, **environment):
