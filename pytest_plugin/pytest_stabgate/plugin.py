@@ -9,7 +9,7 @@ import pytest
 from pytest_stabgate.completeness import Completeness
 from pytest_stabgate.keeping import INI, Keeping, add_options, keeping
 from pytest_stabgate.page import HTML, add_html, check_html_file
-from pytest_stabgate.settings import DEFAULTS, FRESH, SETTINGS, ini_names, parse, refuse_unknown
+from pytest_stabgate.settings import DEFAULTS, FRESH, SETTINGS, ini_keys, parse, refuse_unknown
 from pytest_stabgate.summary import CALIBRATIONS, REPORTS, Summary
 from pytest_stabgate.tracking import MLFLOW, Tracking, add_mlflow, tracking
 
@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
         f"stabgate({', '.join(SETTINGS)}): settings of one gate; every test that uses the stabgate fixture has this "
         "marker, so that -m stabgate selects the gates",
     )
-    refuse_unknown(ini_names(config.inipath), "ini key", prefix="stabgate_", others=SWITCHES)
+    refuse_unknown(ini_keys(config.inipath), "ini key", prefix="stabgate_", others=SWITCHES)
     _begin_session(config)
     config.stash[COMPLETENESS] = Completeness(config)
     config.pluginmanager.register(config.stash[COMPLETENESS], "stabgate-completeness")

@@ -118,23 +118,23 @@ def refuse_unknown(names: Iterable[str], what: str, *, prefix: str = "", others:
             raise pytest.UsageError(f"unknown {what} {prefix}{name}{hint} (known: {known})")
 
 
-def ini_names(path: Path | None) -> list[str]:
-    """What follows ``stabgate_`` in the keys of a configuration file; pytest itself only warns of unknown ones."""
+def ini_keys(path: Path | None) -> dict[str, Any]:
+    """The keys ``stabgate_...`` of a configuration file of pytest, without that; pytest only warns of unknown ones."""
     if path is None:
-        return []
+        return {}
     text = path.read_text(encoding="utf-8")
-    keys: list[str] = []
+    keys: dict[str, Any] = {}
     if path.suffix == ".toml":
         import tomllib
 
         found = tomllib.loads(text)
         for table in (found.get("pytest", {}), found.get("tool", {}).get("pytest", {})):
-            keys += [*table, *table.get("ini_options", {})]
+            keys |= {**table, **table.get("ini_options", {})}
     else:
         from configparser import ConfigParser
 
         parser = ConfigParser(interpolation=None, strict=False, allow_no_value=True)
         parser.read_string(text)
         for section in ("pytest", "tool:pytest"):
-            keys += parser.options(section) if parser.has_section(section) else []
-    return [key.removeprefix("stabgate_") for key in keys if key.startswith("stabgate_")]
+            keys |= dict(parser.items(section)) if parser.has_section(section) else {}
+    return {key.removeprefix("stabgate_"): value for key, value in keys.items() if key.startswith("stabgate_")}

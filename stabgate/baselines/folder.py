@@ -5,12 +5,27 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
+import tomllib
 from collections.abc import Iterator
+from configparser import Error as ConfigParserError
 from contextlib import contextmanager
 from pathlib import Path
 
+from stabgate.baselines import FOLDER
+from stabgate.errors import InputError
 from stabgate.files import locked, write_text
 
+# Where a project may say which folder it is: stabgate's own file, and pytest's in the order in which pytest reads them.
+CONFIGURATIONS = (
+    "stabgate.toml",
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
 LOCK = ".lock"
 IGNORE = ".gitignore"
 IGNORED = """# Matrices behind the baselines (large; the same command measures them again), locks, unfinished files.
@@ -18,6 +33,48 @@ IGNORED = """# Matrices behind the baselines (large; the same command measures t
 .lock
 *.partial
 """
+
+
+def project_folder(start: Path | None = None) -> Path:
+    """The folder of a project's baselines, looked for from `start` (this folder) upwards.
+
+    It is the one that a configuration names (``baselines`` in [tool.stabgate], ``stabgate_baselines`` of pytest), or
+    the one of the usual name; where there is neither, that one beside the nearest configuration, or in `start`.
+
+    Raises:
+        InputError: a configuration cannot be read.
+    """
+    here = (Path.cwd() if start is None else Path(start)).resolve()
+    passed = []
+    for folder in (here, *here.parents):
+        passed.append(folder)
+        named = _named(folder)
+        if named or (folder / FOLDER).is_dir():
+            return folder / (named or FOLDER)
+        if (folder / ".git").exists():
+            break
+    homes = [folder for folder in passed if any((folder / name).is_file() for name in CONFIGURATIONS)]
+    return (homes or [here])[0] / FOLDER
+
+
+def _named(folder: Path) -> str:
+    """What the configuration in a folder calls the folder of the baselines; empty where it does not."""
+    from pytest_stabgate.settings import ini_keys
+
+    for name in CONFIGURATIONS:
+        path = folder / name
+        if not path.is_file():
+            continue
+        try:
+            named = ini_keys(path).get("baselines")
+            if path.suffix == ".toml":
+                own = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("stabgate", {})
+                named = own.get("baselines") or named
+        except (OSError, ValueError, AttributeError, ConfigParserError) as error:
+            raise InputError(f"{path}: cannot be read ({error})") from error
+        if isinstance(named, str) and named:
+            return named
+    return ""
 
 
 @contextmanager

@@ -100,21 +100,19 @@ def _extras() -> Iterator[str]:
 
 
 def _places() -> Iterator[str]:
-    from stabgate.baselines import FOLDER
+    from stabgate.baselines.folder import project_folder
     from stabgate.baselines.store import Baselines
     from stabgate.baselines.waivers import read_waivers
     from stabgate.cache import user_cache
     from stabgate.errors import StabgateError
     from stabgate.pipeline.config import find_config, read_config
 
-    folder = FOLDER
     try:
         file = find_config(None)
         config = None if file is None else read_config(file, {})
         if config is None:
             yield "configuration: no [tool.stabgate] in stabgate.toml or pyproject.toml here; stabgate init writes one"
         else:
-            folder = config.baselines or FOLDER
             yield f"configuration: {file}, {len(config.gates)} gates"
     except StabgateError as error:
         yield f"configuration: {error}"
@@ -129,8 +127,9 @@ def _places() -> Iterator[str]:
     except StabgateError as error:
         yield f"cache: {error}"
     try:
+        folder = project_folder()
         found, waivers = Baselines(folder).names(), read_waivers(folder)
-        yield f"baselines: {os.path.abspath(folder)}, files: {len(found)}, waivers: {len(waivers)}"
+        yield f"baselines: {folder}, files: {len(found)}, waivers: {len(waivers)}"
     except StabgateError as error:
         yield f"baselines: {error}"
 

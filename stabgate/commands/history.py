@@ -10,7 +10,10 @@ EPILOG = """examples:
   stabgate history models:/credit@champion --tracking-uri http://localhost:5000
   stabgate history models:/credit --csv history.csv --plot history.png
 """
-SHOWN = ("version", "aliases", "gate", "verdict", "k", "share", "fass", "retention", "interval", "runs", "when")
+SHOWN = (
+    *("version", "aliases", "gate", "requirement", "verdict"),
+    *("k", "share", "fass", "retention", "interval", "runs", "when"),
+)
 
 
 def add(commands: Any) -> None:

@@ -25,16 +25,17 @@ def add(commands: Any) -> None:
     parser.add_argument("name", metavar="NAME", help="of the gate, as the table at the end of a run has it")
     parser.add_argument("--until", required=True, metavar="YYYY-MM-DD", help="the last day on which it passes")
     parser.add_argument("--reason", required=True)
-    parser.add_argument("--baselines", default=None, metavar="DIR", help="default: stabgate-baselines")
+    parser.add_argument("--baselines", default=None, metavar="DIR", help="default: the project's")
     parser.set_defaults(run=_waive)
 
 
 def _waive(options: argparse.Namespace) -> int:
-    from stabgate.baselines import FOLDER
-    from stabgate.baselines.folder import whoami
+    from pathlib import Path
+
+    from stabgate.baselines.folder import project_folder, whoami
     from stabgate.baselines.waivers import WAIVERS, add_waiver
 
-    folder = options.baselines or FOLDER
+    folder = Path(options.baselines) if options.baselines else project_folder()
     waiver = add_waiver(folder, options.name, until=options.until, reason=options.reason, by=whoami())
-    print(f"{options.name} is waived {waiver} ({folder}/{WAIVERS})")
+    print(f"{options.name} is waived {waiver} ({folder / WAIVERS})")
     return 0

@@ -333,7 +333,7 @@ class KStability:
         if self.deterministic:
             notes.append("deterministic: every run gave the same values, so no randomness was exercised")
         if self.attributions.failures:
-            notes.append(f"{len(self.attributions.failures)} of {n} rows were not measured and count as not met")
+            notes.append(f"{len(self.attributions.failures)} of {n} rows were not measured")
         if self.hinges.any():
             notes.append(f"k hinges on a distance within {HINGE:g} of {self.threshold:g} on {self.hinges.sum()} rows")
         repeated = int((self.repeated & self.measured[:, None]).any(axis=1).sum())

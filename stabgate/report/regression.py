@@ -7,7 +7,7 @@ from typing import Any
 from stabgate.report.plain import plain
 from stabgate.report.text import WORST_ROWS
 from stabgate.verdict.numbers import exact
-from stabgate.verdict.regression import ACCEPT, chance, drop_beside
+from stabgate.verdict.regression import adopting, chance, drop_beside
 from stabgate.verdict.verdicts import Outcome, RegressionRequirement, Verdict
 
 REGRESSION_HEADINGS = ("gate", "metric", "baseline", "before", "now", "drop", "margin", "p", "runs", "verdict")
@@ -31,7 +31,7 @@ def regression_failure_text(verdict: Verdict, *, replay: str) -> str:
         lines.append(f"  and {more} more {verdict.fact('unit')}s fell")
     lines += [f"  note: {note}" for note in verdict.notes]
     if verdict.outcome is Outcome.FAIL:
-        lines.append(f"  if this is what is wanted now: {ACCEPT}")
+        lines.append(f"  if this is what is wanted now: {adopting(requirement.baseline)}")
     lines.append(f"  replay: {replay}")
     return "\n".join(lines)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from stabgate.measure.record import K, Record
 from stabgate.report.session import GateReport, SessionReport
 from stabgate.verdict.verdicts import Outcome
 
@@ -24,6 +25,7 @@ PARAM_LENGTH = 6000
 TAG_LENGTH = 5000
 DIGEST_LENGTH = 16  # characters
 SESSION, GATE_ID, VERDICT = "stabgate.session", "stabgate.gate_id", "stabgate.verdict"
+REGRESSION = "regression"  # the kind of gate that compares
 MODEL_NAME, MODEL_VERSION = "stabgate.model.name", "stabgate.model.version"
 # What a verdict is called in tags, worst first.
 WORDS = {
@@ -73,7 +75,8 @@ def described_gate(gate: GateReport, session: SessionReport, *, gate_id: str, se
 def described_session(session: SessionReport, *, session_id: str) -> Described:
     """The parent run of a session."""
     counts = Counter(WORDS[gate.outcome] for gate in session.gates)
-    costs = [gate.verdict.cost for gate in session.gates if gate.verdict is not None and gate.kind != "regression"]
+    # A gate and its comparison with a baseline may share one measurement, which has one cost.
+    costs = {gate.verdict.cost for gate in session.gates if gate.verdict is not None}
     numbers = {
         "gates": len(session.gates),
         **{word.replace("-", "_"): counts[word] for word in WORDS.values()},
@@ -133,7 +136,7 @@ def _numbers(gate: GateReport) -> dict[str, Any]:
     verdict = gate.verdict
     if verdict is None:
         return {}
-    main = {"k-stability": "share", "FASS": "fass", "regression": "drop"}.get(gate.kind, "estimate")
+    main = {"k-stability": "share", "FASS": "fass", REGRESSION: "drop"}.get(gate.kind, "estimate")
     facts = dict(verdict.facts)
     low, high = verdict.interval or (None, None)
     k_low, k_high = facts.get("mean_k_interval") or (None, None)
@@ -155,10 +158,22 @@ def _numbers(gate: GateReport) -> dict[str, Any]:
         "model_calls": cost.calls,
         "seconds": cost.seconds,
         "model_seconds": cost.model_seconds,
+        **_compared(gate),
     }
     for i, (name, *parts) in enumerate(facts.get("parts") or ()):
         names = ("ssim", "spearman", "jaccard", "fass", "retention")
         found |= {n if i == 0 else f"{n}.{name}": v for n, v in zip(names, parts, strict=True)}
+    return found
+
+
+def _compared(gate: GateReport) -> dict[str, float | None]:
+    """The values of a gate that compares, under the names that they have in gates of their own."""
+    if gate.kind != REGRESSION or gate.record is None or gate.verdict is None:
+        return {}
+    record = Record.from_json(gate.record)
+    found = {"mean_k" if record.metric == K else "fass": record.value}
+    if gate.verdict.metric.startswith("drop of share"):
+        found["share"] = gate.verdict.fact("now")
     return found
 
 

@@ -16,7 +16,6 @@ from stabgate.tracking.described import MODEL_NAME, MODEL_VERSION
 PAGE = 1000
 RECORD = "record.json"
 MOST_CANDIDATES = 20  # records that are read to find the one that is alike
-REGRESSION = "regression"
 
 
 def registry_baseline(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from stabgate.errors import InputError
 from stabgate.logged_models import find_version, parse_registered
 from stabgate.mlflow_store import connected, is_missing, store_uri
+from stabgate.tracking.described import REGRESSION
 from stabgate.tracking.pictures import DPI, figure
-from stabgate.tracking.registry import REGRESSION, runs_of_model
+from stabgate.tracking.registry import runs_of_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +21,7 @@ COLUMNS = (
     "version",
     "aliases",
     "gate",
+    "kind",
     "verdict",
     "k",
     "share",
@@ -50,11 +52,11 @@ def history(uri: str, tracking_uri: str | None = None) -> pd.DataFrame:
         tracking_uri: the store; None is the session's, or MLflow's own.
 
     Returns:
-        One row per version, session and gate, newest first: version, aliases (as they are now), gate, verdict, k (mean
-        over rows), share (of rows that meet the requirement), fass, retention, low and high (95 % interval of share or
-        fass), runs, explainer, requirement, settings, when, session, run (its id in MLflow). `comparable` is False
-        where settings, explained rows or the explainer differ from the newest record of the same gate; `differs` says
-        which.
+        One row per version, session and gate, newest first: version, aliases (as they are now), gate, kind
+        ("k-stability", "FASS", or "regression": a comparison with a baseline), verdict, k (mean over rows), share (of
+        rows that meet the requirement), fass, retention, low and high (95 % interval of share or fass), runs,
+        explainer, requirement, settings, when, session, run (its id in MLflow). `comparable` is False where settings,
+        explained rows or the explainer differ from the newest record of the same gate; `differs` says which.
 
     Raises:
         InputError: no such model or version, or it was never measured.
@@ -71,7 +73,7 @@ def history(uri: str, tracking_uri: str | None = None) -> pd.DataFrame:
             if is_missing(error):
                 raise InputError(f"{uri}: there is no registered model {name!r}") from error
             raise
-        runs = [run for run in runs_of_model(client, name, wanted) if run.data.tags.get("stabgate.kind") != REGRESSION]
+        runs = runs_of_model(client, name, wanted)
     if not runs:
         raise InputError(
             f"{uri} was never measured: no run has it. Give an explainer model='models:/{name}/VERSION' in a gate and "
@@ -80,11 +82,16 @@ def history(uri: str, tracking_uri: str | None = None) -> pd.DataFrame:
     aliases: dict[str, list[str]] = {}
     for one, number in model.aliases.items():
         aliases.setdefault(str(number), []).append(one)
-    newest: dict[str, Any] = {}
+    newest: dict[tuple[str, str], Any] = {}
     for run in runs:
-        newest.setdefault(run.data.tags.get("stabgate.gate", ""), run)
-    rows = [_row(run, aliases, newest[run.data.tags.get("stabgate.gate", "")]) for run in runs]
+        newest.setdefault(_gate(run), run)
+    rows = [_row(run, aliases, newest[_gate(run)]) for run in runs]
     return pd.DataFrame(rows, columns=pd.Index(COLUMNS))
+
+
+def _gate(run: Any) -> tuple[str, str]:
+    """Name and kind: one name may stand for a gate and for its comparison with a baseline."""
+    return run.data.tags.get("stabgate.gate", ""), run.data.tags.get("stabgate.kind", "")
 
 
 def _row(run: Any, aliases: Mapping[str, list[str]], newest: Any) -> dict[str, Any]:
@@ -96,6 +103,7 @@ def _row(run: Any, aliases: Mapping[str, list[str]], newest: Any) -> dict[str, A
         "version": int(version) if version.isdigit() else version,
         "aliases": ", ".join(sorted(aliases.get(version, []))),
         "gate": tags.get("stabgate.gate", ""),
+        "kind": tags.get("stabgate.kind", ""),
         "verdict": tags.get("stabgate.verdict", ""),
         "k": metrics.get("mean_k"),
         "share": metrics.get("share"),
@@ -160,14 +168,18 @@ def plot_history(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
         panels[-1].set_xlabel("version")
     for (column, label), panel in zip(parts, panels, strict=True):
         panel.set_ylabel(label)
-        for j, (gate, rows) in enumerate(frame[frame[column].notna()].groupby("gate", sort=True)):
-            _line(panel, str(gate), rows.sort_values(["version", "when"]), column, places, f"C{j % 10}")
+        for j, (gate, rows) in enumerate(frame[frame[column].notna()].groupby(["gate", "kind"], sort=True)):
+            _line(panel, _named(*map(str, gate)), rows.sort_values(["version", "when"]), column, places, f"C{j % 10}")
         panel.set_xticks(range(len(numbers)), [str(one) for one in numbers])
         panel.legend(fontsize="small")
     try:
         found.savefig(path, dpi=DPI)
     except (OSError, ValueError) as error:
         raise InputError(f"{os.fspath(path)}: cannot be written ({error})") from error
+
+
+def _named(gate: str, kind: str) -> str:
+    return f"{gate} (against a baseline)" if kind == REGRESSION else gate
 
 
 def _line(panel: Any, gate: str, rows: pd.DataFrame, column: str, places: Mapping[Any, int], colour: str) -> None:

@@ -35,6 +35,29 @@ FELL_SHOWN = 20  # rows or pairs that a verdict names
 ACCEPT = 'stabgate accept REPORT.json --reason "..." (or pytest --stabgate-update --stabgate-reason="...")'
 
 
+def adopting(baseline: str) -> str:
+    """How what was measured now becomes what is compared with, by what messages call the baseline."""
+    if "models:/" in baseline:
+        return "this version becomes the baseline when its address or alias is the one that is compared with"
+    if _is_file(baseline):
+        return f"accept it with: {ACCEPT}"
+    return "compare with this measurement from now on"
+
+
+def _alike(baseline: str) -> str:
+    """How a baseline that was measured otherwise is measured like this."""
+    if "models:/" in baseline:
+        return (
+            "measure that version like this one: its address as model= of the explainer, the same options, and "
+            "pytest --stabgate-mlflow=log --stabgate-early=off"
+        )
+    return f"accept a new baseline: {ACCEPT}" if _is_file(baseline) else "measure both alike"
+
+
+def _is_file(baseline: str) -> bool:
+    return baseline.startswith("baseline ") and not baseline.endswith(".json")
+
+
 @dataclass(frozen=True)
 class Drop:
     """How far a mean over rows (or pairs) fell.
@@ -114,7 +137,7 @@ def judge_regression(
         outcome, reasons = Outcome.NOT_MEASURED, [f"no {case.unit} was measured now"]
     elif comparison.differs:
         outcome = Outcome.INCONCLUSIVE
-        reasons = [*comparison.differs, f"put it back as it was, or accept a new baseline: {ACCEPT}"]
+        reasons = [*comparison.differs, f"put it back as it was, or {_alike(baseline)}"]
     else:
         found = case.drop()
         outcome, reasons = _outcome(case, found, requirement)
@@ -193,7 +216,7 @@ def _notes(case: _Rows | _Pairs, found: Drop | None, requirement: RegressionRequ
     if drop < 0 and (found.p_rose <= LEVEL or -drop > margin + HINGE):
         rose = f"{requirement.metric} rose by {-drop:.3g}, from {found.before:.4g} to {found.now:.4g}"
         if found.p_rose <= LEVEL:
-            notes.append(f"{rose} ({chance(found.p_rose)}); accept it with: {ACCEPT}")
+            notes.append(f"{rose} ({chance(found.p_rose)}); {adopting(requirement.baseline)}")
         else:
             notes.append(f"{rose}, which may be chance ({chance(found.p_rose)})")
     return [*notes, *case.notes()]

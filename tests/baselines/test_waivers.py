@@ -8,6 +8,7 @@ from datetime import date, timedelta
 import pytest
 
 import stabgate as sg
+from stabgate.baselines.folder import project_folder
 from stabgate.baselines.waivers import add_waiver, read_waivers
 from stabgate.cli import main
 
@@ -86,3 +87,37 @@ def test_the_command_says_what_it_wrote_or_what_is_wrong(tmp_path, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["waive", "credit/shap", "--until", SOON])
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pytest.ini", "[pytest]\nstabgate_baselines = kept/here\n"),
+        ("pyproject.toml", '[tool.pytest.ini_options]\nstabgate_baselines = "kept/here"\n'),
+        ("pyproject.toml", '[tool.stabgate]\nbaselines = "kept/here"\n'),
+        ("setup.cfg", "[tool:pytest]\nstabgate_baselines = kept/here\n"),
+    ],
+)
+def test_the_command_writes_where_the_project_keeps_its_baselines(file, text, tmp_path, monkeypatch, capsys):
+    (tmp_path / file).write_text(text)
+    inside = tmp_path / "tests"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    assert main(["waive", "credit/shap", "--until", "2999-12-31", "--reason", "known"]) == 0
+    assert list(read_waivers(tmp_path / "kept" / "here")) == ["credit/shap"]
+    assert str(tmp_path / "kept" / "here" / "waivers.json") in capsys.readouterr().out
+
+
+def test_the_folder_of_a_project_is_found_from_within_it(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    inside = tmp_path / "tests" / "deep"
+    inside.mkdir(parents=True)
+    assert project_folder(inside) == inside / "stabgate-baselines"
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    assert project_folder(inside) == tmp_path / "stabgate-baselines"
+    (tmp_path / "pytest.ini").unlink()
+    (tmp_path / "stabgate-baselines").mkdir()
+    assert project_folder(inside) == tmp_path / "stabgate-baselines"
+    (tmp_path / "pyproject.toml").write_text("not = toml = at all")
+    with pytest.raises(sg.InputError, match=r"pyproject\.toml: cannot be read"):
+        project_folder(inside)

@@ -11,7 +11,10 @@ from tracking_cases import X, at, free_port, renamed, session_of
 
 import stabgate as sg
 from stabgate import cli
+from stabgate.gate_regression import judge_no_regression
 from stabgate.measure.record import Record
+from stabgate.report.evidence import save_evidence
+from stabgate.report.session import GateReport
 from stabgate.tracking import log_session, push, registry_baseline
 from stabgate.tracking.outbox import OUTBOX, read, waiting
 from stabgate.tracking.send import send
@@ -144,6 +147,20 @@ def test_history_of_versions(registry, client, measured, logged, tmp_path, capsy
     assert (newest["k"], newest["share"]) == (verdict.fact("mean_k"), verdict.estimate)
     assert (newest["low"], newest["high"]) == pytest.approx(verdict.interval)
     assert set(sg.history("models:/credit@challenger", tracking_uri=registry)["version"]) == {2}
+
+    # A gate that only compares has been measured too, and its values stand where those of other gates do.
+    result = sg.measure_k_stability(
+        sg.explainers.Lime("models:/credit/2", background=X, num_samples=300), X[:4], runs=8
+    )
+    for k in (None, 2):
+        judged = judge_no_regression(result, Record.of(result), max_drop=0.1, k=k, name="history/drop")
+        found = GateReport("history/drop", "regression", "", "test_credit.py::test", judged.verdict, judged.message)
+        logged(session_of(save_evidence(found, result, str(tmp_path)), minute=12 + (k or 0)))
+        frame = sg.history("models:/credit", tracking_uri=registry)
+        newest = frame[frame["gate"] == "history/drop"].iloc[0]
+        assert (newest["version"], newest["kind"], newest["verdict"]) == (2, "regression", "pass")
+        assert newest["k"] == result.mean_k
+    assert newest["share"] == pytest.approx(np.mean([row.chance(2) for row in Record.of(result).rows]))
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", registry)
     png, csv = tmp_path / "history.png", tmp_path / "history.csv"
