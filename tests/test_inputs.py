@@ -130,7 +130,7 @@ def lenient(pipeline):
 
 def test_missing_values_where_the_model_takes_them():
     xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
-    data = RNG.normal(size=(N, 4))
+    data = np.random.default_rng(1).normal(size=(N, 4))
     data[::7, 1] = np.nan
     y = (np.nan_to_num(data[:, 0]) + np.nan_to_num(data[:, 1]) > 0).astype(int)
     models = [
@@ -174,7 +174,7 @@ def test_missing_values_of_nullable_and_text_columns():
 
 @pytest.mark.parametrize("where", ["row", "background"])
 def test_missing_values_where_the_model_refuses_them_name_the_column(where):
-    data = pd.DataFrame(RNG.normal(size=(N, 3)), columns=["age", "income", "debt"])
+    data = pd.DataFrame(np.random.default_rng(2).normal(size=(N, 3)), columns=["age", "income", "debt"])
     model = LogisticRegression().fit(data, (data["age"] > 0).astype(int))
     holed = data.copy()
     holed.loc[[5, 71], "income"] = np.nan
@@ -242,7 +242,7 @@ def test_object_arrays():
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], [("a", 1), ("a", 2), ("b", 1)], [1.5, "b", None]], ids=str)
 def test_column_names_that_are_not_text(labels):
-    data = pd.DataFrame(RNG.normal(size=(N, 3)))
+    data = pd.DataFrame(np.random.default_rng(3).normal(size=(N, 3)))
     data.columns = pd.Index(labels, tupleize_cols=False)
 
     def model(frame):
@@ -259,7 +259,7 @@ def test_column_names_that_are_not_text(labels):
 
 
 def test_duplicate_names_are_refused():
-    data = pd.DataFrame(RNG.normal(size=(N, 3)), columns=["age", "debt", "age"])
+    data = pd.DataFrame(np.random.default_rng(4).normal(size=(N, 3)), columns=["age", "debt", "age"])
     with pytest.raises(sg.InputError, match="'age' occurs 2 times"):
         Shap(lambda Z: Z.to_numpy()[:, 0], background=data[:10])
     with pytest.raises(sg.InputError, match="'age' occurs 2 times"):
@@ -315,7 +315,7 @@ def test_rows_are_chosen_by_id_predicate_and_sample(pipeline):
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_categories_of_boosters(library):
-    data = FRAME[["income", "town"]].assign(debt=RNG.normal(size=N))
+    data = FRAME[["income", "town"]].assign(debt=np.random.default_rng(5).normal(size=N))
     y = ((data["income"] > 50) ^ (data["town"] == "Ulm")).astype(int)
     package = pytest.importorskip(library)
     if library == "xgboost":
@@ -342,7 +342,7 @@ def test_categories_of_boosters(library):
 def test_five_thousand_features():
     """Attributions of a linear model by permutation SHAP are exact; LIME finds the one large slope."""
     features = 5000
-    data = RNG.normal(size=(20, features))
+    data = np.random.default_rng(6).normal(size=(20, features))
     slopes = np.zeros(features)
     slopes[[10, 20, 30]] = [50.0, -4.0, 3.0]
     model = lambda Z: Z @ slopes  # noqa: E731

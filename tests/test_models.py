@@ -64,7 +64,7 @@ def test_boosters():
 
 @pytest.mark.parametrize("shape", [(80,), (80, 1), (80, 2), (80, 5)])
 def test_callables_of_every_shape(shape):
-    given_outputs = RNG.normal(size=shape)
+    given_outputs = np.random.default_rng(1).normal(size=shape)
     found = outputs_of(lambda rows: given_outputs)
     np.testing.assert_array_equal(found, given_outputs.reshape(80, -1))
     assert found.dtype == np.float64

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stabgate.baselines import FOLDER
-
 if TYPE_CHECKING:
     from stabgate.baselines.waivers import Waiver
 
+FOLDER = "stabgate-baselines"  # under pytest's root folder
 INI = "baselines"  # the ini key, behind stabgate_
 
 

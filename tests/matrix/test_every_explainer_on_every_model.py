@@ -289,7 +289,7 @@ def test_every_explainer_on_every_model(name, kind, folder):
             [[direct(name, case, row, int(seed)) for row, seed in zip(numbers, run, strict=True)] for run in seeds]
         )
     assert np.abs(expected).max() > 0
-    tolerance = 1e-12 if case.exact else 1e-5
+    tolerance = 1e-10 if case.exact else 1e-5
     np.testing.assert_allclose(values, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 

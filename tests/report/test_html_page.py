@@ -195,7 +195,7 @@ def test_a_row_is_chosen_and_its_blocking_pair_named(page):
     # The same as a table: six features, by rank.
     figure = lime.locator("figure", has=page.get_by_role("heading", name=re.compile("Leading features of row")))
     figure.get_by_text("Numbers").click()
-    assert figure.locator("tbody tr").count() == 6
+    playwright.expect(figure.locator("tbody tr")).to_have_count(6)
 
 
 def test_charts_have_a_table_that_says_the_same(page):
@@ -204,7 +204,7 @@ def test_charts_have_a_table_that_says_the_same(page):
     for title, lines in (("k per row", 6), ("Separability curve", 5), ("Heat map in rank order", 6)):
         figure = lime.locator("figure", has=page.get_by_role("heading", name=title))
         figure.get_by_text("Numbers").click()
-        assert figure.locator("tbody tr").count() == lines
+        playwright.expect(figure.locator("tbody tr")).to_have_count(lines)
     k = lime.locator("figure", has=page.get_by_role("heading", name="k per row"))
     cells = [row.split("\t") for row in k.locator("tbody tr").all_inner_texts()]
     assert sum(int(cell) for row in cells for cell in row[1:]) == 10  # every row is in one bar
@@ -241,8 +241,9 @@ def test_baseline_and_now_stand_beside_each_other(page):
     found = re.match(r"(\d+) rows? fell, (\d+) rose, (\d+) stayed", figure.locator("figcaption").inner_text())
     assert sum(map(int, found.groups())) == 10
     figure.get_by_text("Numbers").click()
-    cells = [row.split("\t") for row in figure.locator("tbody tr").all_inner_texts()]
-    assert len(cells) == int(found.group(1)) + int(found.group(2))
+    rows = figure.locator("tbody tr")
+    playwright.expect(rows).to_have_count(int(found.group(1)) + int(found.group(2)))
+    cells = [row.split("\t") for row in rows.all_inner_texts()]
     assert all(int(now) < int(before) for _, before, now in cells)
 
 

@@ -149,9 +149,9 @@ def test_history_of_versions(registry, client, measured, logged, tmp_path, capsy
     assert set(sg.history("models:/credit@challenger", tracking_uri=registry)["version"]) == {2}
 
     # A gate that only compares has been measured too, and its values stand where those of other gates do.
-    result = sg.measure_k_stability(
-        sg.explainers.Lime("models:/credit/2", background=X, num_samples=300), X[:4], runs=8
-    )
+    with at(registry):
+        explainer = sg.explainers.Lime("models:/credit/2", background=X, num_samples=300)
+    result = sg.measure_k_stability(explainer, X[:4], runs=8)
     for k in (None, 2):
         judged = judge_no_regression(result, Record.of(result), max_drop=0.1, k=k, name="history/drop")
         found = GateReport("history/drop", "regression", "", "test_credit.py::test", judged.verdict, judged.message)
