@@ -15,7 +15,7 @@ from stabgate.measure.fass import Fass
 from stabgate.measure.kresult import KStability
 from stabgate.measure.record import Record
 from stabgate.report.regression import regression_failure_text
-from stabgate.verdict.regression import judge_regression, regression_requirement
+from stabgate.verdict.regression import EARLIER, judge_regression, regression_requirement
 from stabgate.verdict.verdicts import Verdict
 
 
@@ -123,4 +123,4 @@ def _before(baseline: Any, name: str | None, now: Record) -> tuple[Record, str]:
 def _label(baseline: Any, name: str | None) -> str:
     if isinstance(baseline, (str, os.PathLike)):
         return f"baseline {os.fspath(baseline)}"
-    return f"baseline {name}" if baseline is None else "an earlier measurement"
+    return f"baseline {name}" if baseline is None else EARLIER

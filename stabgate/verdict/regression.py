@@ -33,6 +33,7 @@ SPARE_VARIANCE = 0.05
 LEAST_P = 1e-6  # smaller ones are not told apart: the tails of the distributions are not that well known
 FELL_SHOWN = 20  # rows or pairs that a verdict names
 ACCEPT = 'stabgate accept REPORT.json --reason "..." (or pytest --stabgate-update --stabgate-reason="...")'
+EARLIER = "an earlier measurement"  # what messages call a baseline that was given as an object
 
 
 def adopting(baseline: str) -> str:
@@ -55,7 +56,7 @@ def _alike(baseline: str) -> str:
 
 
 def _is_file(baseline: str) -> bool:
-    return baseline.startswith("baseline ") and not baseline.endswith(".json")
+    return baseline != EARLIER and not baseline.endswith(".json")
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ def maps(scores, **other):
     return replace(found, **other)
 
 
-def judged(now, before, *, max_drop=0.1, k=None):
-    return judge_regression(now, before, max_drop=max_drop, k=k, name="credit", baseline="credit/lime")
+def judged(now, before, *, max_drop=0.1, k=None, baseline="credit/lime"):
+    return judge_regression(now, before, max_drop=max_drop, k=k, name="credit", baseline=baseline)
 
 
 BEFORE = measurement([3] * 10)
@@ -241,6 +241,24 @@ def test_a_rise_is_reported_and_can_be_accepted():
     [note] = [note for note in verdict.notes if "rose" in note]
     assert "rose by 0.4" in note
     assert "stabgate accept" in note
+
+
+@pytest.mark.parametrize(
+    ("baseline", "adopted", "alike"),
+    [
+        ("baseline models:/credit@champion (version 3)", "its address or alias", "--stabgate-early=off"),
+        ("an earlier measurement", "compare with this measurement", "measure both alike"),
+        ("baseline old/credit.json", "compare with this measurement", "measure both alike"),
+    ],
+)
+def test_what_no_command_can_accept_has_another_way_forward(baseline, adopted, alike):
+    fell = judged(measurement([2] * 10), BEFORE, baseline=baseline)
+    text = regression_failure_text(fell, replay="pytest x")
+    assert adopted in text
+    assert "stabgate accept" not in text
+    other = judged(replace(BEFORE, runs=20), BEFORE, baseline=baseline)
+    assert alike in other.reasons[-1]
+    assert "stabgate accept" not in other.reasons[-1]
 
 
 def test_who_left_the_first_three_and_where_their_order_changed():
