@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ATTRIBUTIONS = "attributions.npz"  # as `Attributions.save` writes it
 DISTANCES = "distances.npz"  # distances (instances, features, features), ranking, k; labels as in the attributions
 PAIRS = "pairs.csv"  # one row per attempted pair
+MAPS = "maps.npz"  # images and maps of the worst pairs of each perturbation, as `Fass.examples` has them
 TABLE = "table.csv"  # one row per instance, as `KStability.to_frame`; where pandas is installed
 DETAILS = "details.json"  # `details_of`: what the page shows beside the verdict
 MOST_DETAILS = 9_000_000  # bytes of the details of all gates of a session
@@ -42,8 +43,18 @@ def save_evidence(report: GateReport, result: KStability | Fass, folder: str) ->
             result.to_frame().to_csv(home / TABLE, index=False)
     else:
         result.to_frame().to_csv(home / PAIRS, index=False)
+        if result.examples:
+            np.savez_compressed(home / MAPS, **_maps(result))
     (home / DETAILS).write_text(json.dumps(details_of(report, result), allow_nan=False), encoding="utf-8")
     return replace(report, record=Record.of(result).to_json(), evidence=str(home))
+
+
+def _maps(result: Fass) -> dict[str, Any]:
+    """The examples of a result, each part as one array whose first axis are the pairs."""
+    texts = {name: np.array([str(getattr(one, name)) for one in result.examples]) for name in ("image", "perturbation")}
+    numbers = {name: np.array([getattr(one, name) for one in result.examples]) for name in ("draw", "fass")}
+    parts = ("original", "perturbed", "before", "after")
+    return {**texts, **numbers, **{name: np.stack([getattr(one, name) for one in result.examples]) for name in parts}}
 
 
 def with_details(gates: Iterable[GateReport]) -> list[GateReport]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree
 
 import hypothesis.internal.observability  # noqa: F401  # slow to load, and wanted by its plugin in every run
+import numpy as np
 import pandas as pd  # noqa: F401
 import pytest
 import scipy.stats  # noqa: F401
@@ -16,6 +18,7 @@ import pytest_stabgate.fixture  # noqa: F401
 import stabgate.explainers.images
 import stabgate.image_network
 import stabgate.report.terminal  # noqa: F401
+from stabgate.baselines.store import Baselines
 
 torch.set_num_threads(1)
 
@@ -57,6 +60,20 @@ FAILING = """
 TOO_FEW = """
     def test_few(stabgate):
         stabgate.assert_min_fass(Content(model), photos(3), score=0.1, perturbations="rotation")
+"""
+DROP = """
+    import os
+
+    class Worn(Content):
+        def attributions(self, images, targets, seeds, segments, design):
+            noise = [torch.rand(images[0].shape, generator=torch.Generator().manual_seed(int(s))) for s in seeds]
+            return images if os.environ["WORN"] == "0" else torch.stack(noise)
+
+    def test_drop(stabgate):
+        explainer = Worn(model)
+        stabgate.assert_no_regression(
+            explainer, images=photos(6), perturbations="mild", max_drop=0.05, name="photos/content"
+        )
 """
 RANKS = """
     import numpy as np
@@ -207,3 +224,28 @@ def test_user_properties_are_plain_numbers_in_junit(gates):
     assert numbers["instances"] == numbers["measured"] == 30
     whole = next(line for line in section(result) if cells(line)[0] == "photos/shaky")
     assert f"{numbers['estimate']:.3f}" in cells(whole)
+
+
+def test_a_baseline_of_maps_is_written_compared_with_and_has_its_maps_beside_it(gates, pytester, monkeypatch):
+    test = gates(DROP)
+    monkeypatch.setenv("WORN", "0")
+    missing = test.runpytest()
+    assert missing.ret == 1
+    assert "create it with: pytest test_gates.py::test_drop --stabgate-update-new" in missing.stdout.str()
+    assert test.runpytest("--stabgate-update-new").ret == 0
+    folder = pytester.path / "stabgate-baselines" / "photos"
+    record = Baselines(folder.parent).read("photos/content").record
+    with np.load(folder / "content.npz") as maps:
+        worst = min(pair.score for pair in record.pairs if pair.score is not None)
+        assert maps["fass"].min() == pytest.approx(worst, abs=1e-6)
+        assert maps["before"].shape == maps["after"].shape == (len(maps["image"]), 32, 32)
+        assert set(maps["perturbation"]) == {pair.perturbation for pair in record.pairs}
+    same = test.runpytest("--stabgate-json=r.json")
+    assert same.ret == 0
+    [found] = json.loads((pytester.path / "r.json").read_text())["gates"]
+    assert found["verdict"]["estimate"] == 0.0
+    monkeypatch.setenv("WORN", "1")
+    worse = test.runpytest()
+    assert worse.ret == 1
+    assert "FAIL photos/content: FASS fell by" in worse.stdout.str()
+    assert Baselines(folder.parent).read("photos/content").record == record
