@@ -57,7 +57,8 @@ def absolute(uri: str, folder: str | os.PathLike[str] = ".") -> str:
     """`uri` with a relative SQLite file or folder made absolute, so that it means the same from any folder."""
     if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
         path = uri.removeprefix("sqlite:///")
-        return uri if Path(path).is_absolute() or path == ":memory:" else f"sqlite:///{Path(folder).resolve() / path}"
+        fixed = Path(path).is_absolute() or path.startswith((":memory:", "file:"))
+        return uri if fixed else f"sqlite:///{Path(folder).resolve() / path}"
     local = "://" not in uri and not uri.startswith(("file:", "databricks", "uc:"))
     return (Path(folder).resolve() / uri).as_uri() if local else uri
 

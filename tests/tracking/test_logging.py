@@ -6,6 +6,7 @@ import json
 import math
 import multiprocessing
 import os
+import resource
 import shutil
 import time
 from dataclasses import replace
@@ -168,6 +169,30 @@ def test_a_fresh_store_by_four_processes_at_once(measured, tmp_path):
         process.join(240)
     assert [process.exitcode for process in working] == [0, 0, 0, 0]
     assert len(runs_of(mlflow.MlflowClient(tracking_uri=entry.uri), "fresh")) == 8
+
+
+def test_a_store_that_is_read_only_or_full_loses_nothing(measured, tmp_path):
+    """Both for real: SQLite's own read-only mode, and a limit on the size of files that the sender inherits."""
+    gate = measured("models:/credit@champion")
+    file = tmp_path / "store.db"
+    uri = f"sqlite:///{file}"
+    assert log_session(session_of(gate), tmp_path, uri=uri).sent
+    found = log_session(session_of(gate, minute=1), tmp_path, uri=f"sqlite:///file:{file}?mode=ro&uri=true")
+    assert not found.sent
+    assert "readonly database" in found.message
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size // 4, limits[1]))
+    try:
+        full = log_session(session_of(gate, minute=2), tmp_path, uri=uri)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not full.sent
+    assert "disk I/O error" in full.message
+    assert [problem for _, problem in push(tmp_path / OUTBOX, uri=uri)] == [""] * 2
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    names = [run.info.run_name for run in runs_of(client, "stabgate")]
+    assert len([name for name in names if name.startswith("stabgate ")]) == 3
+    assert all(run.info.status == "FINISHED" for run in runs_of(client, "stabgate"))
 
 
 def test_a_deleted_experiment_and_a_damaged_folder_wait_with_their_reason(registry, client, measured, tmp_path):
