@@ -52,6 +52,14 @@ def test_lime(stabgate, case):
     stabgate.assert_min_k_stability(explainer, case.patients[:5], k=2, share=0.8, name=f"{case.name}/lime")
 
 
+def test_lime_has_not_fallen_below_what_was_accepted(stabgate):
+    """Against examples/baselines/logistic/lime-accepted.json: an unchanged model gives a drop of exactly 0."""
+    case = Case("logistic")
+    explainer = Lime(case.model, background=case.train, num_samples=2000, discretize_continuous=False)
+    result = stabgate.measure_k_stability(explainer, case.patients[:5])
+    stabgate.assert_no_regression(result, max_drop=0.5, name="logistic/lime-accepted")
+
+
 @pytest.mark.stabgate(runs=20)
 def test_dice(stabgate, case):
     explainer = Dice(case.model, background=case.train, posthoc_sparsity_algorithm=None)
