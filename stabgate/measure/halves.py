@@ -84,13 +84,7 @@ class RowHalves:
         """Whether the top-k set of each half is told apart from all other features, ``(HALVES,)``."""
         inside = self._leading(k)
         if len(inside) + 1 < self._features:
-            distances = sep.distance_matrix(
-                self._all,
-                metric=self._settings.metric,
-                bandwidth=self._settings.bandwidth,
-                density=self._settings.density,
-                bias_corrected=self._settings.bias_corrected,
-            )
+            distances = self._settings.distances(self._all)
             kept = np.union1d(inside, np.flatnonzero((distances[inside] < NEAR).any(axis=0)))
             if len(kept) <= k:  # the group and nothing near it
                 kept = self._leading(k + 1)
@@ -104,19 +98,11 @@ class RowHalves:
         return np.unique(self._order[:, :ranks])
 
     def _separated(self, kept: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-        settings = self._settings
-        width = settings.bandwidth if np.ndim(settings.bandwidth) == 0 else np.asarray(settings.bandwidth)[kept]
         means = self._means[:, kept]
-        distances = sep.distance_matrix(
-            self._values[:, :, kept],
-            metric=settings.metric,
-            bandwidth=width,
-            density=settings.density,
-            bias_corrected=settings.bias_corrected,
-        )
+        distances = self._settings.distances(self._values[:, :, kept], kept)
         ranking = sep.rank_features(means, distances=distances, floor=self._floor)
         tied = sep.tied_pairs(means, self._floor)
-        return sep.separated(distances, settings.threshold, tied=tied), ranking
+        return sep.separated(distances, self._settings.threshold, tied=tied), ranking
 
 
 def half_sample_k(

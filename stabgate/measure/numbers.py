@@ -34,6 +34,19 @@ class KSettings:
     bandwidth: Any
     bias_corrected: bool
 
+    def distances(self, values: Floats, features: Any = slice(None)) -> Floats:
+        """Distances between the distributions of `values`, which are those of `features` alone."""
+        bandwidth = self.bandwidth if np.ndim(self.bandwidth) == 0 else np.asarray(self.bandwidth)[features]
+        return np.asarray(
+            sep.distance_matrix(
+                values,
+                metric=self.metric,
+                bandwidth=bandwidth,
+                density=self.density,
+                bias_corrected=self.bias_corrected,
+            )
+        )
+
     def check(self) -> None:
         """Refuse a wrong option before anything is explained, and even where no row could be measured."""
         sep.check_threshold(self.threshold)
@@ -56,13 +69,7 @@ class KNumbers:
 def numbers_of(attributions: Floats, settings: KSettings) -> KNumbers:
     """The numbers for signed attributions ``(runs, instances, features)`` without gaps."""
     values = sep.attribution_values(attributions, settings.value)
-    distances = sep.distance_matrix(
-        values,
-        metric=settings.metric,
-        bandwidth=settings.bandwidth,
-        density=settings.density,
-        bias_corrected=settings.bias_corrected,
-    )
+    distances = settings.distances(values)
     means = sep.ranking_means(values, settings.value)
     floor = sep.noise_floor(values)
     ranking = sep.rank_features(means, distances=distances, floor=floor)

@@ -30,7 +30,7 @@ class RowRecord:
     Attributes:
         id: of the row, as text (`row_text`).
         hash: of the row's values.
-        target: label of the explained output, as text.
+        target: label of the explained output, as text; empty where there is none.
         k: 0 where the row was not measured.
         halves: in how many of 100 half-samples k was 1, 2, ...; empty where the row was not measured, or below four
             runs.
@@ -193,12 +193,13 @@ def _of_k(result: KStability) -> Record:
     rows = []
     for i, row in enumerate(result.instances):
         measured = bool(result.measured[i])
+        target = attributions.targets[i] if attributions.targets else None
         counts = () if halves is None or not measured else tuple(np.bincount(halves[:, i])[1:].tolist())
         rows.append(
             RowRecord(
                 id=row_text(row),
                 hash=hashes["rows"][i] if "rows" in hashes else "",
-                target=str(attributions.targets[i]) if attributions.targets else "",
+                target="" if target is None else str(target),
                 k=int(result.k[i]),
                 halves=counts,
                 leading=tuple(result.features[j] for j in result.ranking[i, :LEADING]) if measured else (),

@@ -151,14 +151,7 @@ def critical_distances(
     values = sep.attribution_values(attributions, settings.value)
     floor = sep.noise_floor(values)
     values = values[:, :, kept]
-    width = settings.bandwidth if np.ndim(settings.bandwidth) == 0 else np.asarray(settings.bandwidth)[kept]
-    distances = sep.distance_matrix(
-        values,
-        metric=settings.metric,
-        bandwidth=width,
-        density=settings.density,
-        bias_corrected=settings.bias_corrected,
-    )
+    distances = settings.distances(values, kept)
     means = sep.ranking_means(values, settings.value)
     ranking = sep.rank_features(means, distances=distances, floor=floor)
     needed = np.where(sep.tied_pairs(means, floor), 0.0, distances)
@@ -191,13 +184,7 @@ def _deciding(
     kept = np.unique(order[:, : requirement.k])
     now = sep.attribution_values(attributions, settings.value)
     if requirement.require != "order":
-        distances = sep.distance_matrix(
-            now,
-            metric=settings.metric,
-            bandwidth=settings.bandwidth,
-            density=settings.density,
-            bias_corrected=settings.bias_corrected,
-        )
+        distances = settings.distances(now)
         near = np.flatnonzero((distances[kept] < NEAR).any(axis=0))
         kept = np.union1d(np.union1d(kept, near), order[:, requirement.k])
     varying = attributions[:, kept][:, ~sep.constant_features(attributions)[kept]]

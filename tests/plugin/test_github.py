@@ -6,20 +6,14 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from textwrap import dedent
 
 import pytest
+from plugin_gates import NOISY
 
-GATES = """
-import numpy as np
-import stabgate as sg
-
-X = np.zeros((6, 3))
-
-def noisy(spread):
-    def explain(X, seed):
-        return np.array([3.0, 2.0, 1.0]) + spread * np.random.default_rng(seed).normal(size=3)
-    return sg.explainers.Custom(explain, name=f"noise {spread}")
-
+GATES = (
+    dedent(NOISY)
+    + """
 def test_steady(stabgate):
     stabgate.assert_min_k_stability(noisy(0.01), X, k=3, share=0.9, name="credit/steady")
 
@@ -31,6 +25,7 @@ def test_long(stabgate):
         raise RuntimeError("no licence \\x07" * 20_000)
     stabgate.assert_min_k_stability(sg.explainers.Custom(explain), X, k=2, name="credit/long")
 """
+)
 LINE = 1 + next(i for i, line in enumerate(GATES.splitlines()) if "evil" in line)
 
 

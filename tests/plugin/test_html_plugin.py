@@ -5,28 +5,22 @@ from __future__ import annotations
 import json
 
 import pytest
+from plugin_gates import NOISY
 
 import pytest_stabgate.fixture  # noqa: F401  # in-process runs forget modules that they import first
 from stabgate.report.html import render_html
 from stabgate.report.session import SessionReport
 
-GATES = """
-    import numpy as np
-    import stabgate as sg
-
-    X = np.zeros((4, 3))
-
-    def noisy(spread):
-        def explain(X, seed):
-            return np.array([3.0, 2.0, 1.0]) + spread * np.random.default_rng(seed).normal(size=3)
-        return sg.explainers.Custom(explain, name=f"noise {spread}")
-
+GATES = (
+    NOISY
+    + """
     def test_steady(stabgate):
         stabgate.assert_min_k_stability(noisy(0.01), X, k=3, runs=20)
 
     def test_shaky(stabgate):
         stabgate.assert_min_k_stability(noisy(2.0), X, k=3, runs=20, name="credit/shaky")
 """
+)
 
 
 def data(page: str) -> list[dict]:
@@ -41,8 +35,8 @@ def test_the_page_has_what_was_measured_and_its_path_is_said(pytester, workers):
     result.stdout.fnmatch_lines(["report: out/report.html"])
     page = (pytester.path / "out" / "report.html").read_text(encoding="utf-8")
     shaky, steady = data(page)  # problems first
-    assert [len(found["rows"]) for found in (shaky, steady)] == [4, 4]
-    assert steady["k"] == {"3": [4, 0]}
+    assert [len(found["rows"]) for found in (shaky, steady)] == [6, 6]
+    assert steady["k"] == {"3": [6, 0]}
     assert len(shaky["curve"]["mean"]) == 2
     assert render_html(SessionReport.load(pytester.path / "out" / "results.json")) == page
 

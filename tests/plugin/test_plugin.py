@@ -11,23 +11,11 @@ import xml.etree.ElementTree
 # In-process pytest runs forget modules that they import first, and NumPy cannot be loaded twice: have it all before.
 import hypothesis.internal.observability  # noqa: F401  # slow to load, and wanted by its plugin in every run
 import pytest
+from plugin_gates import NOISY
 
 import pytest_stabgate.fixture  # noqa: F401
 import stabgate.report.terminal  # noqa: F401
 
-# Three features whose magnitudes are 3, 2 and 1 with a spread that the test chooses: 0.01 keeps them far apart.
-GATE = """
-    import numpy as np
-    import pytest
-    import stabgate as sg
-
-    X = np.zeros((6, 3))
-
-    def noisy(spread):
-        def explain(X, seed):
-            return np.array([3.0, 2.0, 1.0]) + spread * np.random.default_rng(seed).normal(size=3)
-        return sg.explainers.Custom(explain, name=f"noise {spread}")
-"""
 PASSING = """
     def test_steady(stabgate):
         verdict = stabgate.assert_min_k_stability(noisy(0.01), X, k=3, share=0.9)
@@ -44,7 +32,7 @@ def gates(pytester: pytest.Pytester):
     def write(*parts: str, ini: str = ""):
         if ini:
             pytester.makeini("[pytest]\n" + ini)
-        pytester.makepyfile(test_gates="\n".join([GATE, *parts]))
+        pytester.makepyfile(test_gates="\n".join([NOISY, *parts]))
         return pytester
 
     return write

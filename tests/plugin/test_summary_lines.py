@@ -6,21 +6,14 @@ import re
 
 import pytest
 import scipy.stats  # noqa: F401
+from plugin_gates import NOISY
 
 # In-process pytest runs forget modules that they import first, and NumPy cannot be loaded twice: have it all before.
 import pytest_stabgate.fixture  # noqa: F401
 
-GATES = """
-    import numpy as np
-    import stabgate as sg
-
-    X = np.zeros((6, 3))
-
-    def noisy(spread):
-        def explain(X, seed):
-            return np.array([3.0, 2.0, 1.0]) + spread * np.random.default_rng(seed).normal(size=3)
-        return sg.explainers.Custom(explain, name=f"noise {spread}")
-
+GATES = (
+    NOISY
+    + """
     def test_steady(stabgate):
         stabgate.assert_min_k_stability(noisy(0.01), X, k=3, share=0.9, name="credit/steady")
 
@@ -35,6 +28,7 @@ GATES = """
     def test_wrong(stabgate):
         stabgate.assert_min_k_stability(noisy(0.1), X, k=7, name="credit/wrong")
 """
+)
 FAIL = "FAIL credit/shaky: 0 of 6 rows meet k >= 3, 6 are needed (90 %)"
 
 
