@@ -2,7 +2,7 @@
 
     described    what of a session and its gates becomes parameters, metrics, tags and a data set: plain values
     outbox       a session waits in a folder until all of it has been sent
-    send         one waiting session to a store; sending it twice changes nothing
+    send         one waiting session, or all of them, to a store; sending one twice changes nothing
     logging      at the end of a run: into the outbox, and out of it by a process of its own
     pictures     heat map and separability curve
     verdicts     tags on the model version that was tested
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stabgate.tracking.logging import Logged, log_session
-    from stabgate.tracking.outbox import push
     from stabgate.tracking.registry import registry_baseline
+    from stabgate.tracking.send import push
     from stabgate.tracking.versions import history, plot_history
 
 _HOMES = {
@@ -29,7 +29,7 @@ _HOMES = {
     "history": "versions",
     "log_session": "logging",
     "plot_history": "versions",
-    "push": "outbox",
+    "push": "send",
     "registry_baseline": "registry",
 }
 __all__ = ["Logged", "history", "log_session", "plot_history", "push", "registry_baseline"]

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from stabgate.errors import InputError, StabgateError
-from stabgate.files import locked
-from stabgate.mlflow_store import reason
+from stabgate.errors import InputError
 from stabgate.report.session import SessionReport
 from stabgate.tracking.described import Described, described_gate, described_session
 
@@ -127,32 +123,6 @@ def remove(entry: Entry) -> None:
     entry.folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
     lock_of(entry.folder).unlink(missing_ok=True)
-
-
-def push(outbox: str | os.PathLike[str] = OUTBOX, *, uri: str | None = None) -> Iterator[tuple[Path, str]]:
-    """Send every session that waits, oldest first; yields each folder and why it still waits, or "" when it is sent.
-
-    Sending what has been sent already changes nothing. One that another process is sending is left to it.
-
-    Args:
-        outbox: the folder.
-        uri: another store than the one that was meant.
-    """
-    from stabgate.tracking.send import send
-
-    for folder in waiting(Path(outbox)):
-        problem = ""
-        try:
-            with locked(lock_of(folder), 0.0):
-                if folder.exists():
-                    entry = read(folder)
-                    send(entry if uri is None else replace(entry, uri=uri))
-                    remove(entry)
-        except StabgateError as error:
-            problem = str(error)
-        except OSError as error:
-            problem = reason(error)
-        yield folder, problem
 
 
 def lock_of(folder: Path) -> Path:

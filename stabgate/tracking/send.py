@@ -1,16 +1,19 @@
-"""One waiting session to a store, by explicit ids only; what is there already is found by tags and left alone."""
+"""Waiting sessions to a store, by explicit ids only; what is there already is found by tags and left alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from stabgate.errors import TrackingError
-from stabgate.mlflow_store import connected, shown
+from stabgate.errors import StabgateError, TrackingError
+from stabgate.files import locked
+from stabgate.mlflow_store import connected, reason, shown
 from stabgate.tracking.described import GATE_ID, SESSION, VERDICT, Described, safe_name
-from stabgate.tracking.outbox import REPORT, Entry
+from stabgate.tracking.outbox import OUTBOX, REPORT, Entry, lock_of, read, remove, waiting
 from stabgate.tracking.pictures import draw
 from stabgate.tracking.verdicts import Known, tag_versions, tested_version
 
@@ -52,6 +55,30 @@ def send(entry: Entry) -> tuple[str, ...]:
         _fill(client, entry, parent_id, entry.parent, entry.folder / REPORT, None, artifact_path=REPORT)
     missing = sorted({gate.source["uri"] for gate in entry.gates if versions[_key(gate)] is None and _named(gate)})
     return tuple(f"{address} is not this version there, so its verdict is no tag of it" for address in missing)
+
+
+def push(outbox: str | os.PathLike[str] = OUTBOX, *, uri: str | None = None) -> Iterator[tuple[Path, str]]:
+    """Send every session that waits, oldest first; yields each folder and why it still waits, or "" when it is sent.
+
+    Sending what has been sent already changes nothing. One that another process is sending is left to it.
+
+    Args:
+        outbox: the folder.
+        uri: another store than the one that was meant.
+    """
+    for folder in waiting(Path(outbox)):
+        problem = ""
+        try:
+            with locked(lock_of(folder), 0.0):
+                if folder.exists():
+                    entry = read(folder)
+                    send(entry if uri is None else replace(entry, uri=uri))
+                    remove(entry)
+        except StabgateError as error:
+            problem = str(error)
+        except OSError as error:
+            problem = reason(error)
+        yield folder, problem
 
 
 def _key(gate: Described) -> tuple[tuple[str, str], ...]:
@@ -160,10 +187,6 @@ def _milliseconds(metrics: Mapping[str, float]) -> int:
 
 def main(folder: str) -> int:
     """Send the session in a folder, telling the process that waits (`tracking.logging`) what happens."""
-    from stabgate.errors import StabgateError
-    from stabgate.mlflow_store import reason
-    from stabgate.tracking.outbox import read
-
     try:
         for note in send(read(Path(folder))):
             print(f"note: {note}", flush=True)
