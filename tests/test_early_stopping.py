@@ -162,7 +162,7 @@ def test_a_budget_of_model_rows_ends_between_two_explanations():
         explainer = Fresh(lambda Z: Z[:, 0])
         return judge_min_k_stability(explainer, X[:4], k=3, share=0.5, budget=f"{rows} rows", **options)
 
-    # 8 rows check the model; a run of all four rows of X takes 400. Blocks end at 4, 10, 15, 20 runs, ...
+    # 8 rows check the model; a run of all four rows of X takes 400. Blocks end at 4, 10, 12, 14, 16 runs, ...
     for rows, runs in ((8 + 400 * 4, 4), (8 + 400 * 10 - 1, 10), (8 + 400 * 10 + 50, 10), (8 + 400 * 15 - 150, 14)):
         verdict = judged(rows, early=False, n_jobs=2).verdict
         assert rows <= verdict.cost.rows < rows + 100

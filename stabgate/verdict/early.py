@@ -14,16 +14,16 @@ from stabgate.verdict.verdicts import KRequirement, Outcome
 if TYPE_CHECKING:
     from stabgate.measure.kresult import KStability
 
-STEP = 5  # runs between two looks, at least
+STEP = 2  # runs between two looks, at least
 
 
 def looks(runs: int) -> list[int]:
-    """Numbers of runs at which to look, below `runs`: 10, and then a quarter more each time, or five."""
+    """Numbers of runs at which to look, below `runs`: 10, and then a fifth more each time, or two."""
     found = []
     m = LEAST_RUNS
     while m < runs:
         found.append(m)
-        m += max(STEP, m // 4)
+        m += max(STEP, m // 5)
     return found
 
 

@@ -151,6 +151,6 @@ def test_settled_needs_a_likely_outcome_and_an_opposite_that_all_but_never_comes
 
 
 def test_looks_come_at_ten_runs_and_a_quarter_more_each():
-    assert looks(50) == [10, 15, 20, 25, 31, 38, 47]
+    assert looks(50) == [10, 12, 14, 16, 19, 22, 26, 31, 37, 44]
     assert looks(10) == looks(2) == []
     assert looks(11) == [10]
