@@ -56,6 +56,8 @@ NOTES = {
     "PairRecord.draw": "number of the draw, from 0",
     "PairRecord.status": "`retained`, or why there is no score",
     "PairRecord.score": "FASS of the pair",
+    "Record.rows": "of a k-stability measurement, sorted by id; not there in one of FASS",
+    "Record.pairs": "of a FASS measurement, sorted by image, perturbation and draw; not there in one of k-stability",
     "GateReport.evidence": "always null in a document: it is a folder that lives as long as the session",
 }
 

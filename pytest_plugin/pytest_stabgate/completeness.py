@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,16 @@ class Completeness:
         self.expected: set[str] = set()  # tests with a gate that were to run
         self.left_out: set[str] = set()  # tests with a gate, or perhaps with one, that were collected and not to run
         self.broken: set[str] = set()  # files that could not be collected, or were skipped as a whole
+        self.ignored: set[str] = set()  # files with tests, or folders of them, that a conftest leaves out
         self.crashed = 0  # workers
         self.outcomes: dict[str, dict[str, str]] = {}  # by test and phase
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> Generator[None, bool | None, bool | None]:
+        ignored = yield
+        if ignored and _has_tests(collection_path, self._config):
+            self.ignored.add(str(collection_path))
+        return ignored
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
@@ -57,10 +66,11 @@ class Completeness:
             self.expected |= set(sent["expected"])
             self.left_out |= set(sent["left_out"])
             self.broken |= set(sent["broken"])
+            self.ignored |= set(sent["ignored"])
 
     def sent(self) -> dict[str, list[str]]:
         """What a worker saw, as plain values."""
-        return {"expected": sorted(self.expected), "left_out": sorted(self.left_out), "broken": sorted(self.broken)}
+        return {name: sorted(getattr(self, name)) for name in ("expected", "left_out", "broken", "ignored")}
 
     def passed(self, test: str) -> bool:
         """Whether a test ran to its end and passed."""
@@ -86,6 +96,7 @@ class Completeness:
         reasons += [f"{self.crashed} workers crashed"] if self.crashed else []
         reasons += [
             _several(self.broken, "could not be collected or were skipped as a whole"),
+            _several(self.ignored, "were not collected (collect_ignore of a conftest, or a plugin)"),
             _several(self.left_out, "were left out (-k, -m, --deselect, --lf, or a plugin that shards)"),
             _several(not_run, "did not run"),
             _several(skipped, "were skipped"),
@@ -99,6 +110,15 @@ def _may_have_gates(item: pytest.Item) -> bool:
     """Uses the fixture, or could ask for it as it runs."""
     names = getattr(item, "fixturenames", ())
     return FIXTURE in names or "request" in names
+
+
+def _has_tests(path: Path, config: pytest.Config) -> bool:
+    """Whether a path that is not collected has tests: caches, environments and the like are never collected."""
+    usual = ("__pycache__", *config.getini("norecursedirs"))
+    if any(fnmatch(path.name, pattern) for pattern in usual) or (path / "pyvenv.cfg").exists():
+        return False
+    files = path.rglob("*.py") if path.is_dir() else [path]
+    return any(fnmatch(file.name, pattern) for file in files for pattern in config.getini("python_files"))
 
 
 def _asked(config: pytest.Config) -> str:

@@ -28,7 +28,7 @@ from stabgate.measure.kresult import KStability
 from stabgate.measure.kstability import measure_k_stability
 from stabgate.measure.record import Record
 from stabgate.report.bounded import bounded
-from stabgate.report.evidence import save_evidence
+from stabgate.report.evidence import save_evidence, source_of
 from stabgate.report.properties import properties
 from stabgate.report.session import GateReport
 from stabgate.verdict.verdicts import Outcome, Verdict
@@ -96,7 +96,7 @@ class Gate:
         A result that was measured already keeps the settings that it was measured with.
         """
         __tracebackhide__ = True
-        label = self._begin(name, result_or_explainer)
+        label, source = self._begin(name, result_or_explainer), source_of(result_or_explainer)
         replay = self._replay(measuring, stopping=True)
         if isinstance(result_or_explainer, KStability):
             self._warn_of_settings(label, result_or_explainer)
@@ -105,7 +105,7 @@ class Gate:
         options: dict[str, Any] = {"k": k, "share": share, "require": require, "name": label, "replay": replay}
         return self._conclude(
             lambda: judge_min_k_stability(result_or_explainer, X, **options, **measuring),
-            GateReport(label, "k-stability", f"k >= {k}", self._test, None, place=_place()),
+            GateReport(label, "k-stability", f"k >= {k}", self._test, None, place=_place(), source=source),
         )
 
     def measure_fass(self, explainer: Any, images: Any, **measuring: Any) -> Fass:
@@ -126,13 +126,13 @@ class Gate:
     ) -> Verdict:
         """`stabgate.assert_min_fass` with the run's seed; the outcome goes into table and report."""
         __tracebackhide__ = True
-        label = self._begin(name, result_or_explainer)
+        label, source = self._begin(name, result_or_explainer), source_of(result_or_explainer)
         replay = self._replay(options)
         if not isinstance(result_or_explainer, Fass):
             options = {**self._seed, **options}
         return self._conclude(
             lambda: judge_min_fass(result_or_explainer, images, score=score, name=label, replay=replay, **options),
-            GateReport(label, "FASS", f"FASS >= {score}", self._test, None, place=_place()),
+            GateReport(label, "FASS", f"FASS >= {score}", self._test, None, place=_place(), source=source),
         )
 
     def assert_no_regression(
@@ -165,7 +165,12 @@ class Gate:
         stored = name if baseline is None else baseline if isinstance(baseline, str) else ""
         label = self._begin(name or stored or None, result_or_explainer)
         asked = f"may fall by at most {max_drop}"
-        report = GateReport(label, "regression", asked, self._test, None, place=_place(), baseline=stored or "")
+        report = GateReport(
+            *(label, "regression", asked, self._test, None),
+            place=_place(),
+            baseline=stored or "",
+            source=source_of(result_or_explainer),
+        )
         options: dict[str, Any] = {"max_drop": max_drop, "k": k, "name": label, "replay": self._replay(measuring)}
         in_folder = baseline is None or (isinstance(baseline, str) and not is_address(baseline))
         test, keeping = self._request.node, self._keeping
@@ -320,10 +325,12 @@ class Gate:
         names = {*MEASURING, *(STOPPING if stopping else ())} - {*self._written, *written}
         given = {n: v for n, v in self._settings.items() if n in names and v != DEFAULTS[n]}
         flags = [f"--stabgate-{n}={v}" for n, v in given.items()]
-        file, *inside = self._test.split("::")
-        config = self._request.config
-        file = from_here(config.rootpath / file, config.invocation_params.dir)
-        return shlex.join(["pytest", "::".join([file, *inside]), *flags, *more])
+        _, *inside = self._test.split("::")
+        config, start = self._request.config, self._request.config.invocation_params.dir
+        file = from_here(self._request.node.path, start)
+        where = ["-c", from_here(config.inipath, start)] if config.getoption("inifilename") and config.inipath else []
+        where += [f"--rootdir={from_here(config.rootpath, start)}"] if config.getoption("rootdir") else []
+        return shlex.join(["pytest", *where, "::".join([file, *inside]), *flags, *more])
 
     def _shortened(self, error: StabgateError) -> StabgateError:
         """The error without stabgate's own frames: the reader needs the reason and their own line."""

@@ -27,8 +27,7 @@ class Keeping:
         update: "all": what every regression gate measures becomes its baseline; "new": where there is none; or "".
         reason: why, for the record.
         waivers: by the name of their gate.
-        used: names of baselines that gates of this process have used so far, as `same_name` gives them, with the name
-            as it was written and the test.
+        used: names of baselines that gates of this process have used so far, with the test.
     """
 
     folder: Path
@@ -37,14 +36,17 @@ class Keeping:
     update: str
     reason: str
     waivers: Mapping[str, Waiver] = field(default_factory=dict)
-    used: dict[str, tuple[str, str]] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict)
 
     def claim(self, name: str, test: str) -> str:
         """Note that a test uses a baseline; why it cannot, if another one does."""
-        from stabgate.baselines.names import same_name
+        from stabgate.baselines.names import clash
 
-        other, first = self.used.setdefault(same_name(name), (name, test))
-        return "" if first == test else shared([(other, first), (name, test)])
+        for other, first in self.used.items():
+            if (other == name and first != test) or clash(other, name):
+                return shared([(other, first), (name, test)])
+        self.used[name] = test
+        return ""
 
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
@@ -132,5 +134,10 @@ def shared(uses: list[tuple[str, str]]) -> str:
     names = sorted({name for name, _ in uses})
     tests = list(dict.fromkeys(test for _, test in uses))
     where = f"twice by {tests[0]}" if len(tests) == 1 else "by " + " and by ".join(tests)
+    if len({name.casefold() for name in names}) > 1:
+        return (
+            f"baselines {' and '.join(map(repr, names))}, used {where}, lie in folders that differ only in case, which "
+            "some file systems take for one: write the folder alike"
+        )
     alike = f" (as {' and '.join(map(repr, names))}, which differ only in case)" if len(names) > 1 else ""
     return f"baseline {names[0]!r} is used {where}{alike}: one baseline belongs to one gate, give each another name="

@@ -58,6 +58,7 @@ class Summary:
             return
         from datetime import UTC, datetime
 
+        from stabgate.baselines.store import Baselines
         from stabgate.errors import StabgateError
         from stabgate.report.evidence import with_details
         from stabgate.report.session import GateReport, SessionReport, environment, ordered
@@ -74,6 +75,7 @@ class Summary:
             settings=settings,
             environment=environment(),
             baselines=self._keeping.shown,
+            stored=tuple(Baselines(self._keeping.folder).names()),
         )
         if document:
             try:
@@ -145,15 +147,21 @@ class Summary:
 
     def _clashing(self, gates: Sequence[GateReport]) -> set[str]:
         """Baselines that several gates use: each is a problem, and nothing is written for it."""
-        from stabgate.baselines.names import is_address, same_name
+        from itertools import combinations
+
+        from stabgate.baselines.names import clash, is_address, same_name
 
         uses: dict[str, list[tuple[str, str]]] = {}
         for gate in gates:
             if gate.baseline and not is_address(gate.baseline):
                 uses.setdefault(same_name(gate.baseline), []).append((gate.baseline, gate.test))
-        clashing = {name: found for name, found in uses.items() if len(found) > 1}
-        self._problems += [shared(found) for found in clashing.values()]
-        return set(clashing)
+        clashing = {name for name, found in uses.items() if len(found) > 1}
+        self._problems += [shared(uses[name]) for name in sorted(clashing)]
+        for one, other in combinations(sorted(uses), 2):
+            if clash(uses[one][0][0], uses[other][0][0]):  # in the case of a folder
+                self._problems.append(shared([uses[one][0], uses[other][0]]))
+                clashing |= {one, other}
+        return clashing
 
     def _adopt(self, gate: GateReport, clashing: set[str]) -> str:
         """ "new" or "update" where a gate's measurement was written, "unchanged" where it was there, or ""."""
@@ -214,7 +222,11 @@ def _value(gate: GateReport) -> str:
     if now is None:
         return "nothing to compare with"
     metric = "" if verdict is None else verdict.metric.removeprefix("drop of ")
-    return f"{metric} {now:.4g}" if gate.adopts == "new" or before is None else f"{metric} {before:.4g} -> {now:.4g}"
+    if gate.adopts == "new" or before is None:
+        return f"{metric} {now:.4g}"
+    if gate.before is None:  # the file could not be read
+        return f"{metric} {now:.4g}; what was there could not be compared with"
+    return f"{metric} {before:.4g} -> {now:.4g}"
 
 
 def _width(terminalreporter: Any) -> int | None:

@@ -58,7 +58,7 @@ def accept(report: SessionReport, names: Sequence[str], baselines: Baselines, *,
 
 
 def prune(report: SessionReport, baselines: Baselines) -> Pruned:
-    """Delete the baselines, with their matrices, that no gate of a complete run used.
+    """Delete the baselines, with their matrices, that were there when a complete run ended and that no gate of it used.
 
     Raises:
         InputError: the run was not complete, or had no gates, so that nothing follows from what it did not use.
@@ -75,6 +75,9 @@ def prune(report: SessionReport, baselines: Baselines) -> Pruned:
     left = []
     for name in baselines.names():
         if same_name(name) in used:
+            continue
+        if name not in report.stored:
+            left.append(f"{baselines.path(name)} was not there when the report was written: it says nothing of it")
             continue
         try:
             baselines.read(name)

@@ -22,6 +22,10 @@ ERROR = "error"  # status of a pair that could not be computed
 REDRAW = re.compile(r"(.*) #(\d+)", re.S)
 
 
+class NewerError(InputError):
+    """A baseline of a later schema: it can be read by a later stabgate, and is not this one's to replace."""
+
+
 @dataclass(frozen=True)
 class Accepted:
     """Who made a measurement the baseline, why, and on which day (ISO 8601)."""
@@ -77,12 +81,13 @@ def from_text(text: str, *, source: str) -> Baseline:
 
     Raises:
         InputError: not such a text, or one that does not fit together; the message names `source` and the field.
+        NewerError: a text of a later schema.
     """
     found = _Reader(_parsed(text, source), source)
     schema = found.value.get("schema") if isinstance(found.value, dict) else None
-    if isinstance(schema, int) and schema > SCHEMA:
-        raise InputError(f"{source}: a baseline of schema {schema}; this stabgate reads {SCHEMA}: update stabgate")
-    if schema != SCHEMA:
+    if type(schema) is int and schema > SCHEMA:
+        raise NewerError(f"{source}: a baseline of schema {schema}; this stabgate reads {SCHEMA}: update stabgate")
+    if type(schema) is not int or schema != SCHEMA:
         raise InputError(f"{source}: not a baseline of schema {SCHEMA} (found schema {schema!r}); {AGAIN}")
     accepted = found.part("accepted")
     return Baseline(

@@ -11,7 +11,7 @@ from stabgate.errors import InputError
 LONGEST = 100  # characters; with folder and ending below the 260 of Windows
 ALLOWED = re.compile(r"[A-Za-z0-9._-]+")
 DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
-ENDINGS = (".json", ".npz")  # of the files themselves
+ENDINGS = (".json", ".npz", ".partial")  # of the files themselves, and of unfinished ones, which git is told to ignore
 RESERVED = frozenset({"waivers"})  # waivers.json lies in the same folder
 
 
@@ -38,6 +38,14 @@ def is_address(text: str) -> bool:
 def same_name(name: str) -> str:
     """What names have in common that differ only in case, which some file systems take for one."""
     return name.casefold()
+
+
+def clash(a: str, b: str) -> bool:
+    """Whether two names, or folders in them, differ only in case."""
+    for mine, other in zip(a.split("/"), b.split("/"), strict=False):
+        if mine != other:
+            return mine.casefold() == other.casefold()
+    return False
 
 
 def safe_name(text: str) -> str:
@@ -80,7 +88,7 @@ def _problem(name: str) -> str:
         if _device(segment):
             return f"{segment!r} is a device on Windows"
         if segment.lower().endswith(ENDINGS):
-            return f"{segment!r} ends like a file; the ending is added by itself"
+            return f"{segment!r} ends like a file that stabgate writes; leave the ending away"
     if name.lower() in RESERVED:
         return f"{name}.json is another file in the same folder"
     return ""

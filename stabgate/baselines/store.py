@@ -8,9 +8,9 @@ from datetime import date
 from io import BytesIO
 from pathlib import Path
 
-from stabgate.baselines.document import Accepted, Baseline, from_text, to_text, unfit
+from stabgate.baselines.document import Accepted, Baseline, NewerError, from_text, to_text, unfit
 from stabgate.baselines.folder import sweep, whoami, writing
-from stabgate.baselines.names import check_name, same_name
+from stabgate.baselines.names import check_name, clash
 from stabgate.baselines.waivers import WAIVERS
 from stabgate.errors import InputError
 from stabgate.files import write_bytes, write_text
@@ -45,11 +45,13 @@ class Baselines:
             InputError: it cannot be a name, or one that differs only in case is there.
         """
         path = self.path(name)
-        other = next((found for found in self.names() if same_name(found) == same_name(name)), name)
-        if other != name:
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder, where the baseline {name!r} would be a file; move it away")
+        other = next((found for found in self.names() if clash(found, name)), None)
+        if other is not None:
             raise InputError(
-                f"{self.folder}: has a baseline {other!r} and none {name!r}; names that differ only in case are the "
-                f"same name: write name={other!r}"
+                f"{self.folder}: has a baseline {other!r} and none {name!r}; names and folders that differ only in "
+                "case are the same on some systems: write them alike"
             )
         return path.is_file()
 
@@ -78,7 +80,7 @@ class Baselines:
         found = (
             path.relative_to(self.folder).with_suffix("").as_posix()
             for path in self.folder.rglob("*.json")
-            if path != self.folder / WAIVERS
+            if path.is_file() and path != self.folder / WAIVERS
         )
         return sorted(name for name in found if not any(part.startswith(".") for part in name.split("/")))
 
@@ -92,7 +94,8 @@ class Baselines:
                 replaced go, as they are no longer those of the baseline.
 
         Raises:
-            InputError: the measurement cannot be a baseline, the name cannot be one, or the folder not be written to.
+            InputError: the measurement cannot be a baseline, the name cannot be one, the folder not be written to, or
+                what is there is of a later schema.
         """
         problem = unfit(record)
         if problem:
@@ -129,11 +132,13 @@ class Baselines:
         return gone
 
     def _known(self, name: str) -> Record | None:
-        """What is there now, if it can be read."""
+        """What is there now, if it can be read; what a later stabgate wrote is not replaced."""
         if not self.has(name):
             return None
         try:
             return self.read(name).record
+        except NewerError:
+            raise
         except InputError:
             return None
 

@@ -66,6 +66,7 @@ class Runner:
             settings=self._config.settings,
             environment=environment(),
             baselines=self._shown,
+            stored=tuple(self._baselines.names()),
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,6 +55,19 @@ def _maps(result: Fass) -> dict[str, Any]:
     numbers = {name: np.array([getattr(one, name) for one in result.examples]) for name in ("draw", "fass")}
     parts = ("original", "perturbed", "before", "after")
     return {**texts, **numbers, **{name: np.stack([getattr(one, name) for one in result.examples]) for name in parts}}
+
+
+def source_of(given: Any) -> dict[str, str]:
+    """Where the model behind a result or an explainer came from, if it was given by its address; empty elsewhere."""
+    if isinstance(given, Mapping) and given:  # methods by their names, which share a model
+        given = next(iter(given.values()))
+    found = getattr(getattr(given, "attributions", None), "provenance", None) or getattr(given, "provenance", None)
+    if isinstance(found, Mapping):
+        return dict(found.get("source", {}))
+    try:
+        return dict(given.model.source)
+    except (AttributeError, TypeError, ValueError):  # no model, or one that was not given by its address
+        return {}
 
 
 def with_details(gates: Iterable[GateReport]) -> list[GateReport]:

@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class GateReport:
         baseline: name of the baseline that it was compared with; empty for a gate of a floor.
         record: `stabgate.measure.record.Record` of what was measured, as plain JSON.
         before: the record of the baseline that it was compared with.
+        source: where its model came from, if it was given by its address: uri, name, version, alias, model_id, run_id.
         waived: what the waiver that lets it through says; empty where there is none.
         warns: INCONCLUSIVE only warns here.
         adopts: "new" or "update": what was measured becomes the baseline, and nothing fails; empty elsewhere.
@@ -51,6 +52,7 @@ class GateReport:
     baseline: str = ""
     record: Mapping[str, Any] | None = None
     before: Mapping[str, Any] | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
     waived: str = ""
     warns: bool = False
     adopts: str = ""
@@ -76,7 +78,7 @@ class GateReport:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> GateReport:
         """The gate that `to_json` wrote."""
-        found = dict(plain)
+        found = _typed(cls, plain)
         if found.get("verdict") is not None:
             found["verdict"] = verdict_from_json(found["verdict"])
         if found.get("place") is not None:
@@ -97,6 +99,7 @@ class SessionReport:
         settings: of the run: runs, seed, threshold, ...
         environment: versions, platform, git commit, URL of the CI job where there is one.
         baselines: folder of the baselines.
+        stored: names of the baselines that were in it when the run ended.
     """
 
     gates: tuple[GateReport, ...]
@@ -106,6 +109,7 @@ class SessionReport:
     settings: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     baselines: str = ""
+    stored: tuple[str, ...] = ()
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:
@@ -121,14 +125,17 @@ class SessionReport:
             InputError: not such a document, or of another schema.
         """
         schema = plain.get("schema") if isinstance(plain, Mapping) else None
-        if schema != SCHEMA or "gates" not in plain:
+        if type(schema) is not int or schema != SCHEMA or "gates" not in plain:
+            what = "a baseline" if "accepted" in (plain or ()) else f"found {schema!r}"
             raise InputError(
-                f"{source}: not a stabgate report of schema {SCHEMA} (found {schema!r}); write one with: "
+                f"{source}: not a stabgate report of schema {SCHEMA} ({what}); write one with: "
                 "pytest --stabgate-json=results.json"
             )
         try:
-            return cls(**{**plain, "gates": tuple(GateReport.from_json(gate) for gate in plain["gates"])})
-        except (KeyError, TypeError, ValueError) as error:
+            found = _typed(cls, plain)
+            gates = tuple(GateReport.from_json(gate) for gate in found["gates"])
+            return cls(**{**found, "gates": gates, "stored": tuple(found.get("stored", ()))})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{source}: a stabgate report that cannot be read ({error!r})") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -145,12 +152,43 @@ class SessionReport:
             InputError: there is none, it is damaged, or of another schema.
         """
         try:
-            plain = json.loads(Path(path).read_text(encoding="utf-8"))
+            plain = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refused)
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
         except ValueError as error:
             raise InputError(f"{path}: not JSON ({error})") from error
         return cls.from_json(plain, source=str(path))
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+# What a field of a dataclass may be, by its annotation; others are read further down, or are free.
+KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+}
+
+
+def _typed(cls: type, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass as JSON has them.
+
+    Raises:
+        ValueError: one is of another type than its annotation says.
+    """
+    found = dict(plain)
+    for one in fields(cls):
+        kinds = KINDS.get(str(one.type))
+        if kinds is None or one.name not in found:
+            continue
+        value = found[one.name]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise ValueError(f"{cls.__name__}.{one.name} is {value!r}")
+    return found
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
@@ -162,13 +200,13 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
 
 def verdict_from_json(plain: Mapping[str, Any]) -> Verdict:
     """The verdict that `verdict_to_json` wrote."""
-    found = dict(plain)
+    found = _typed(Verdict, plain)
     requirement = dict(found["requirement"])
     kind = REQUIREMENTS[requirement.pop("kind")]
-    found["requirement"] = kind(**{name: _tuples(value) for name, value in requirement.items()})
+    found["requirement"] = kind(**{name: _tuples(value) for name, value in _typed(kind, requirement).items()})
     found["outcome"] = Outcome(found["outcome"])
     found["interval"] = None if found["interval"] is None else tuple(found["interval"])
-    found["cost"] = Cost(**found["cost"])
+    found["cost"] = Cost(**_typed(Cost, found["cost"]))
     found |= {name: tuple(found[name]) for name in ("reasons", "notes")}
     found["facts"] = tuple((name, _tuples(value)) for name, value in found["facts"].items())
     return Verdict(**found)

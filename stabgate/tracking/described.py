@@ -51,7 +51,7 @@ class Described:
 def described_gate(gate: GateReport, session: SessionReport, *, gate_id: str, session_id: str) -> Described:
     """The child run of one gate."""
     record = gate.record or {}
-    source = {name: str(value) for name, value in record.get("source", {}).items()}
+    source = {name: str(value) for name, value in (record.get("source") or gate.source).items()}
     metrics, unusable = finite(_numbers(gate))
     tags = {
         **_origin(session),

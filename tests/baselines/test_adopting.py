@@ -20,8 +20,9 @@ def gate(name: str, record: Record | None, kind: str = "regression", message: st
     return GateReport(name, kind, "", f"test_a.py::test_{name}", None, message=message, baseline=baseline, record=plain)
 
 
-def report(*gates: GateReport, because: str = "") -> SessionReport:
-    return SessionReport(gates, not because, because, "2026-01-02T03:04:05+00:00", baselines="stabgate-baselines")
+def report(*gates: GateReport, because: str = "", stored: tuple[str, ...] = ()) -> SessionReport:
+    when = "2026-01-02T03:04:05+00:00"
+    return SessionReport(gates, not because, because, when, baselines="stabgate-baselines", stored=stored)
 
 
 @pytest.fixture
@@ -87,7 +88,8 @@ def test_what_cannot_be_accepted_is_refused_and_nothing_is_written(run, tmp_path
 
 def test_only_what_a_complete_run_did_not_use_is_deleted(run, tmp_path):
     baselines = Baselines(tmp_path / "stabgate-baselines")
-    for name in ("used", "old/one", "old/two"):
+    stored = ("used", "old/one", "old/two", "foreign")
+    for name in (*stored[:3], "written/later"):
         baselines.write(name, of_k(), "b")
     baselines.path("old/one").with_suffix(".npz").write_bytes(b"matrices")
     (baselines.folder / "foreign.json").write_text('{"mine": 1}')
@@ -98,17 +100,18 @@ def test_only_what_a_complete_run_did_not_use_is_deleted(run, tmp_path):
     code, said = run("prune", report())
     assert code == 2
     assert "the report has no gates" in said
-    assert len(baselines.names()) == 4
-    code, said = run("prune", report(used))
+    assert len(baselines.names()) == 5
+    code, said = run("prune", report(used, stored=stored))
     assert code == 0
     assert said.splitlines()[:3] == [
         f"deleted stabgate-baselines/old/{file}" for file in ("one.json", "one.npz", "two.json")
     ]
     assert "left alone: " in said
     assert "foreign.json: not a baseline" in said
-    assert baselines.names() == ["foreign", "used"]
+    assert "later.json was not there when the report was written: it says nothing of it" in said
+    assert baselines.names() == ["foreign", "used", "written/later"]
     assert not (baselines.folder / "old").exists()
-    code, said = run("prune", report(used))
+    code, said = run("prune", report(used, stored=stored))
     assert (code, said.splitlines()[-1]) == (0, "nothing to delete in stabgate-baselines")
 
 

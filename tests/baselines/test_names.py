@@ -27,6 +27,7 @@ WRONG = [
     ("a.json", "ends like a file"),
     ("a.json/b", "ends like a file"),
     ("a.NPZ", "ends like a file"),
+    ("y.partial/b", "ends like a file"),
     ("Waivers", "Waivers.json is another file"),
     ("x" * 101, "it has 101 characters"),
     ("tests/test_a.py::test[1]", "it has ':'"),

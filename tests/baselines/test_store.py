@@ -90,9 +90,29 @@ def test_names_that_differ_in_case_are_one(tmp_path):
     baselines = Baselines(tmp_path)
     baselines.write("credit/shap", of_k(), WHY)
     for act in (lambda: baselines.read("Credit/SHAP"), lambda: baselines.write("credit/Shap", of_k(), WHY)):
-        with pytest.raises(sg.InputError, match="differ only in case are the same name: write name='credit/shap'"):
+        with pytest.raises(sg.InputError, match=r"has a baseline 'credit/shap' and none .* differ only in case"):
             act()
+    with pytest.raises(sg.InputError, match="and folders that differ only in case"):
+        baselines.write("CREDIT/other", of_k(), WHY)
     assert baselines.names() == ["credit/shap"]
+    assert baselines.write("credit", of_k(), WHY)  # a file beside a folder
+
+
+def test_what_a_later_stabgate_wrote_is_not_replaced(tmp_path):
+    baselines = Baselines(tmp_path)
+    baselines.write("a", of_k(), WHY)
+    later = baselines.path("a").read_text().replace('"schema": 1', '"schema": 7')
+    baselines.path("a").write_text(later)
+    with pytest.raises(sg.InputError, match="schema 7; this stabgate reads 1: update stabgate"):
+        baselines.write("a", of_k(seed=1), WHY)
+    assert baselines.path("a").read_text() == later
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path):
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(sg.InputError, match=r"a\.json: is a folder"):
+        Baselines(tmp_path).read("a")
+    assert Baselines(tmp_path).names() == []
 
 
 def test_a_file_that_was_moved_is_not_taken_for_another_baseline(tmp_path):

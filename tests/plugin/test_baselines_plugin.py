@@ -176,6 +176,12 @@ def test_one_baseline_belongs_to_one_gate_also_across_workers(gates, pytester):
         assert "which differ only in case" in text
         assert "one baseline belongs to one gate" in text
         assert kept(pytester) == {}
+    run = gates(ONE, TWO.replace("credit/two", "CREDIT/two"))
+    for flags in ((), ("-n", "2")):
+        result = run("--stabgate-update", *flags)
+        assert result.ret == 1
+        assert "lie in folders that differ only in case" in result.stdout.str()
+        assert kept(pytester) == {}
     twice = ONE + ONE.split("\n", 2)[2]
     result = gates(twice)("--stabgate-update")
     assert result.ret == 1
@@ -306,6 +312,48 @@ def test_a_file_that_cannot_be_collected_makes_a_run_incomplete(gates, pytester)
     assert "skipped as a whole: test_other.py" in report(pytester)["incomplete_because"]
 
 
+def test_what_a_conftest_leaves_out_makes_a_run_incomplete(gates, pytester):
+    run = gates(FLOOR)
+    pytester.mkpydir("sub").joinpath("test_sub.py").write_text("def test_a(stabgate): ...")
+    pytester.mkpydir("tools").joinpath("setup.py").write_text("")
+    pytester.makeconftest("collect_ignore = ['sub', 'tools']")
+    assert run("--stabgate-json=r.json").ret == 0
+    because = report(pytester)["incomplete_because"]
+    assert because == f"were not collected (collect_ignore of a conftest, or a plugin): {pytester.path / 'sub'}"
+    pytester.makeconftest("collect_ignore = ['tools']")
+    run("--stabgate-json=r.json", "--ignore=sub")
+    assert f"a plugin): {pytester.path / 'sub'}" in report(pytester)["incomplete_because"]
+
+
+def test_the_command_that_creates_a_baseline_names_the_configuration_too(gates, pytester, monkeypatch):
+    gates(ONE)
+    home = pytester.mkdir("ci")
+    (home / "my.ini").write_text("[pytest]\n")
+    first = pytester.runpytest("-p", "no:cacheprovider", "-c", "ci/my.ini", "test_gates.py")
+    assert first.ret == 1
+    command = first.stdout.str().split("create it with: pytest ")[1].splitlines()[0]
+    assert command == "-c ci/my.ini test_gates.py::test_one --stabgate-update-new"
+    assert pytester.runpytest("-p", "no:cacheprovider", *command.split()).ret == 0
+    assert kept(pytester, "ci/stabgate-baselines") == {"credit/one": 3.0}
+    assert pytester.runpytest("-p", "no:cacheprovider", "-c", "ci/my.ini", "test_gates.py").ret == 0
+
+
+def test_an_unreadable_baseline_is_replaced_and_said_to_be_and_a_later_one_is_not(gates, pytester):
+    run = gates(ONE)
+    file = pytester.path / "stabgate-baselines" / "credit" / "one.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    replaced = run("--stabgate-update")
+    assert replaced.ret == 0
+    assert "one.json (mean k 3; what was there could not be compared with; " in replaced.stdout.str()
+    later = file.read_text().replace('"schema": 1', '"schema": 7')
+    file.write_text(later)
+    refused = run("--stabgate-update")
+    assert refused.ret == 1
+    assert "schema 7; this stabgate reads 1: update stabgate" in refused.stdout.str()
+    assert file.read_text() == later
+
+
 def test_what_ci_measured_is_accepted_and_what_nothing_uses_is_pruned(gates, pytester, capsys):
     run = gates(ONE, FLOOR)
     assert run("--stabgate-json=r.json").ret == 1
@@ -318,6 +366,9 @@ def test_what_ci_measured_is_accepted_and_what_nothing_uses_is_pruned(gates, pyt
     assert gate["verdict"]["estimate"] == 0
     assert gate["before"] == gate["record"]
     Baselines("stabgate-baselines").write("old", Baselines("stabgate-baselines").read("credit/one").record, "x")
+    assert main(["prune", "r.json"]) == 0  # of a run before that
+    assert list(kept(pytester)) == ["credit/one", "old"]
+    run("--stabgate-json=r.json")
     assert main(["prune", "r.json"]) == 0
     assert list(kept(pytester)) == ["credit/one"]
 

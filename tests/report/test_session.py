@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import runpy
 from pathlib import Path
 
@@ -61,6 +62,11 @@ def test_there_is_no_nan_in_it(tmp_path):
         ('{"schema": 2, "gates": []}', "not a stabgate report of schema 1 .found 2."),
         ('{"schema": 1}', "not a stabgate report"),
         ('{"schema": 1, "gates": [], "what": 3}', "cannot be read"),
+        ('{"schema": 1, "accepted": {}}', "of schema 1 .a baseline."),
+        ('{"schema": true, "gates": []}', "not a stabgate report"),
+        ('{"schema": 1, "gates": NaN}', "NaN is no number of JSON"),
+        ('{"schema": 1, "gates": [{"name": 5}]}', "GateReport.name is 5"),
+        ('{"schema": 1, "gates": 3}', "cannot be read"),
     ],
 )
 def test_what_it_cannot_read_it_says(tmp_path, content, message):
@@ -71,6 +77,16 @@ def test_what_it_cannot_read_it_says(tmp_path, content, message):
     assert str(file) in str(caught.value)
     with pytest.raises(sg.InputError, match="cannot be read"):
         SessionReport.load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("estimate", "0.5"), ("n", 1.5), ("met", None), ("name", 5), ("measured", True)]
+)
+def test_a_value_of_another_type_is_named(field, value):
+    plain = json.loads(json.dumps(session(k_gate()).to_json()))
+    plain["gates"][0]["verdict"][field] = value
+    with pytest.raises(sg.InputError, match=f"Verdict.{field} is {re.escape(repr(value))}"):
+        SessionReport.from_json(plain)
 
 
 def test_the_page_of_its_fields_is_that_of_the_code():
