@@ -5,7 +5,7 @@ SHAP on Heart (0.39, 0.58 and 1.0). What is slow (runs, half-samples, forecasts)
 several sets of runs each; an experiment puts 20 or 50 of those together and asks for a share at some distance from the
 true one. Real rows: breast-cancer data, four methods, every requirement of a grid.
 
-Takes about half an hour. ``--quick`` takes a few minutes and writes nothing.
+Takes about four minutes on one core. ``--quick`` takes less and writes nothing.
 """
 
 from __future__ import annotations

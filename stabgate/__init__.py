@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stabgate.baselines.waivers import WaivedWarning
     from stabgate.cost import Cost
     from stabgate.errors import (
+        BudgetError,
         ExplainerError,
         InconclusiveWarning,
         InputError,
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Attributions": "attributions",
     "Baselines": "baselines.store",
+    "BudgetError": "errors",
     "Cost": "cost",
     "CostEstimate": "forecast",
     "CostWarning": "forecast",

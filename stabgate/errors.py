@@ -24,6 +24,10 @@ class ExplainerError(StabgateError, RuntimeError):
     """An explainer failed, or returned something that is not an attribution per feature."""
 
 
+class BudgetError(StabgateError, RuntimeError):
+    """A budget ended before there were as many runs as what follows needs."""
+
+
 class MissingDependencyError(StabgateError, ImportError):
     """A package that an optional part needs is not installed; the message names the extra that brings it."""
 

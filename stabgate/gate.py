@@ -132,8 +132,8 @@ def judge_min_k_stability(
             raise InputError("X is missing: pass the rows to explain, or a KStability result")
         features = getattr(X, "shape", (0, 0))[-1] if getattr(X, "ndim", 0) == 2 else None
         check_requirement(k=k, share=share, require=require, features=features)
-        _refuse_unknown(measuring)
-        options = _defaults() | measuring
+        refuse_unknown_options(measuring)
+        options = measuring_defaults() | measuring
         asked: dict[str, Any] = {"k": k, "share": share, "require": require}
         measured = measure_in_blocks(result_or_explainer, X, options, asked, early=early, budget=limit)
     result = measured.result
@@ -165,13 +165,15 @@ def conclude(judged: Judged, inconclusive: str) -> Verdict:
     return verdict
 
 
-def _defaults() -> dict[str, Any]:
+def measuring_defaults() -> dict[str, Any]:
+    """The options of `measure_k_stability` that have a default, with it."""
     parameters = signature(measure_k_stability).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
-def _refuse_unknown(measuring: Mapping[str, Any]) -> None:
-    known = list(_defaults())
+def refuse_unknown_options(measuring: Mapping[str, Any]) -> None:
+    """Refuse what is no option of `measure_k_stability`, naming the nearest one that is."""
+    known = list(measuring_defaults())
     for option in measuring:
         if option not in known:
             others = ("k", "share", "require", "early", "budget", "inconclusive", "name")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from stabgate.budget import Budget
+from stabgate.errors import BudgetError
 from stabgate.measure.halves import LEAST_RUNS
 from stabgate.measure.kresult import KStability
 from stabgate.measure.kstability import of_attributions, started
@@ -65,8 +66,7 @@ def measure_in_blocks(
         early: whether to look before all runs are there.
         budget: None for no limit.
     """
-    settings = KSettings(**{f.name: options[f.name] for f in fields(KSettings)})
-    collecting = {name: value for name, value in options.items() if name not in {f.name for f in fields(KSettings)}}
+    settings, collecting = _parts(options)
     check_count("runs", options["runs"], least=2, why="one run has no distribution")
     with started(explainer, X, settings, collecting, budget=budget) as collection:
         for runs in _blocks(options["runs"], early=early, budget=budget):
@@ -81,6 +81,32 @@ def measure_in_blocks(
                 ended = f"the budget of {budget} ended after {found} of {options['runs']} runs"
                 return Measured(result, settled=False, ended=ended, runs=found)
         return Measured(of_attributions(collection.attributions(), settings))
+
+
+def measure_whole(explainer: Any, X: Any, options: Mapping[str, Any], budget: Budget) -> KStability:
+    """`stabgate.measure_k_stability` within a budget: all runs, as a comparison needs them, or none.
+
+    Args:
+        options: all of `stabgate.measure_k_stability`.
+
+    Raises:
+        BudgetError: the budget ended first. What was computed until then is in the cache, where there is one.
+    """
+    settings, collecting = _parts(options)
+    with started(explainer, X, settings, collecting, budget=budget) as collection:
+        if not collection.advance(options["runs"]):
+            raise BudgetError(
+                f"the budget of {budget} ended after {collection.runs} of {options['runs']} runs, and all are needed: "
+                "give it more, or measure fewer rows or runs"
+            )
+        return of_attributions(collection.attributions(), settings)
+
+
+def _parts(options: Mapping[str, Any]) -> tuple[KSettings, dict[str, Any]]:
+    """What k depends on, and what the runs depend on."""
+    names = {f.name for f in fields(KSettings)}
+    settings = KSettings(**{name: options[name] for name in names})
+    return settings, {name: value for name, value in options.items() if name not in names}
 
 
 def _blocks(runs: int, *, early: bool, budget: Budget | None) -> list[int]:

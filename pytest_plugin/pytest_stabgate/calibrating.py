@@ -104,7 +104,10 @@ class CalibratingGate(Gate):
         given = result_or_explainer
         if not isinstance(given, (KStability, Fass)):
             measuring = {option: value for option, value in options.items() if option not in ONLY_JUDGING}
-            given = self.measure_k_stability(given, measuring.pop("X", None), **measuring)
+            if "images" in measuring:
+                given = self.measure_fass(given, measuring.pop("images"), **measuring)
+            else:
+                given = self.measure_k_stability(given, measuring.pop("X", None), **measuring)
         found = self._found(given, label)
         calibrate = calibrate_k if isinstance(given, KStability) else calibrate_fass
         self._calibrated(calibrate(found, name=label))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from stabgate.baselines.store import Baselines
 from stabgate.errors import InputError
 from stabgate.measure.fass import Fass, measure_fass
 from stabgate.measure.kresult import KStability
-from stabgate.measure.kstability import measure_k_stability
 from stabgate.measure.record import Record
 
 
@@ -43,7 +42,7 @@ def measured(
     images: Any,
     measuring: Mapping[str, Any],
     *,
-    runs: Mapping[str, Any],
+    measure: Callable[[Any, Any, Mapping[str, Any]], KStability],
     seed: Mapping[str, Any],
 ) -> KStability | Fass:
     """What a regression gate is about: a result as it was given, or what an explainer does on X or images.
@@ -53,7 +52,8 @@ def measured(
         baseline: as the test gave it; only looked at for what belongs to X or images.
         X, images: what an explainer is measured on.
         measuring: options that the test gave.
-        runs, seed: the run's settings of a k-stability and of a FASS measurement.
+        measure: a k-stability measurement with the run's settings, of explainer, rows and options.
+        seed: the run's settings of a FASS measurement.
 
     Raises:
         InputError: something is missing, or belongs elsewhere.
@@ -75,4 +75,4 @@ def measured(
         )
     if images is not None:
         return measure_fass(given, images, **{**seed, **measuring})
-    return measure_k_stability(given, X, **{**runs, **measuring})
+    return measure(given, X, measuring)

@@ -19,8 +19,9 @@ from stabgate.baselines.document import unfit
 from stabgate.baselines.names import is_address
 from stabgate.baselines.store import Baselines
 from stabgate.baselines.waivers import WaivedWarning
+from stabgate.budget import Budget
 from stabgate.errors import InputError, StabgateError, StabilityError
-from stabgate.gate import Judged, conclude, judge_min_k_stability
+from stabgate.gate import Judged, conclude, judge_min_k_stability, measuring_defaults, refuse_unknown_options
 from stabgate.gate_fass import judge_min_fass
 from stabgate.gate_regression import judge_no_regression
 from stabgate.measure.fass import Fass, measure_fass
@@ -31,6 +32,7 @@ from stabgate.report.bounded import bounded
 from stabgate.report.evidence import save_evidence, source_of
 from stabgate.report.properties import properties
 from stabgate.report.session import GateReport
+from stabgate.sequential import measure_whole
 from stabgate.verdict.verdicts import Outcome, Verdict
 
 T = TypeVar("T")
@@ -73,7 +75,7 @@ class Gate:
         __tracebackhide__ = True
         self.used = True
         try:
-            result = measure_k_stability(explainer, X, **{**self._measuring, **measuring})
+            result = self._measure(explainer, X, measuring)
         except StabgateError as error:
             raise self._shortened(error) from self._cause(error)
         if not result.measured.any():
@@ -129,6 +131,7 @@ class Gate:
         label, source = self._begin(name, result_or_explainer), source_of(result_or_explainer)
         replay = self._replay(options)
         if not isinstance(result_or_explainer, Fass):
+            self._warn_of_budget(label)
             options = {**self._seed, **options}
         return self._conclude(
             lambda: judge_min_fass(result_or_explainer, images, score=score, name=label, replay=replay, **options),
@@ -178,7 +181,9 @@ class Gate:
         if isinstance(result_or_explainer, KStability):
             self._warn_of_settings(label, result_or_explainer)
         given = (result_or_explainer, baseline, X, images, measuring)
-        result = self._try(report, lambda: measured(*given, runs=self._measuring, seed=self._seed))
+        if images is not None:
+            self._warn_of_budget(label)
+        result = self._try(report, lambda: measured(*given, measure=self._measure, seed=self._seed))
         if not in_folder:
             return self._conclude(lambda: judge_no_regression(result, baseline, **options), report)
         assert stored
@@ -276,6 +281,14 @@ class Gate:
         except StabilityError as error:
             raise self._shortened(error) from self._cause(error)
 
+    def _measure(self, explainer: Any, X: Any, measuring: Mapping[str, Any]) -> KStability:
+        """All runs, with the run's settings: what is judged or compared further down needs every one."""
+        options, budget = {**self._measuring, **measuring}, self._stopping["budget"]
+        if budget is None:
+            return measure_k_stability(explainer, X, **options)
+        refuse_unknown_options(measuring)
+        return measure_whole(explainer, X, measuring_defaults() | options, Budget.of(budget))
+
     @property
     def _measuring(self) -> dict[str, Any]:
         return {name: self._settings[name] for name in MEASURING}
@@ -305,6 +318,12 @@ class Gate:
                     ),
                     stacklevel=3,
                 )
+
+    def _warn_of_budget(self, label: str) -> None:
+        budget = self._stopping["budget"]
+        if budget is not None:
+            text = f"gate {label}: the budget of {budget} is for gates of k; FASS is measured as a whole"
+            warnings.warn(pytest.PytestWarning(text), stacklevel=3)
 
     def _judged(self, given: Any) -> None:
         """A result of one method out of several has their pairs."""

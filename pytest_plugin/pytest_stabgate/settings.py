@@ -40,7 +40,7 @@ SETTINGS = {
         0,
         0,
         "a budget, or none",
-        "what a gate may cost: 90s, 3m, 1h, 500000 rows (of the model), both with a comma, or none",
+        "what a gate of k may cost: 90s, 3m, 1h, 500000 rows (of the model), both with a comma, or none",
     ),
     "inconclusive": Setting(
         str, 0, 0, "fail or warn", "what INCONCLUSIVE does: fail, or warn", choices=("fail", "warn")

@@ -13,8 +13,9 @@ from stabgate.baselines import FOLDER
 from stabgate.baselines.names import is_address
 from stabgate.baselines.store import Baselines
 from stabgate.baselines.waivers import Waiver, read_waivers
+from stabgate.budget import Budget
 from stabgate.errors import InputError, MissingDependencyError, StabgateError
-from stabgate.gate import Judged, judge_min_k_stability
+from stabgate.gate import Judged, judge_min_k_stability, measuring_defaults
 from stabgate.gate_fass import judge_min_fass
 from stabgate.gate_regression import judge_no_regression
 from stabgate.measure.record import Record
@@ -22,6 +23,7 @@ from stabgate.pipeline.config import FASS, MEASURED, REQUIRED, Config, GateConfi
 from stabgate.pipeline.inputs import importing_from, load_data, load_model, make_explainer, sampled
 from stabgate.report.evidence import save_evidence, with_details
 from stabgate.report.session import GateReport, SessionReport, environment, ordered
+from stabgate.sequential import measure_whole
 from stabgate.verdict.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -123,7 +125,10 @@ class Runner:
         from stabgate.measure.kstability import measure_k_stability
 
         # A baseline is of all runs: what is compared with one does not end early.
-        result = measure_k_stability(explainer, data, **options)
+        if settings["budget"] == "none":
+            result = measure_k_stability(explainer, data, **options)
+        else:
+            result = measure_whole(explainer, data, measuring_defaults() | options, Budget.of(settings["budget"]))
         return result, lambda: judge_min_k_stability(result, **asked, **common)
 
     def _inputs(self, gate: GateConfig, seed: int) -> tuple[Any, Any, Sequence[str] | None]:

@@ -312,6 +312,19 @@ def test_a_file_that_cannot_be_collected_makes_a_run_incomplete(gates, pytester)
     assert "skipped as a whole: test_other.py" in report(pytester)["incomplete_because"]
 
 
+def test_a_budget_that_ends_first_is_no_measurement_and_no_baseline(gates, pytester):
+    run = gates(ONE, TWO)
+    result = run("--stabgate-update-new", "--stabgate-budget=0.0001s")
+    assert result.ret == 1
+    text = result.stdout.str()
+    for name in ("test_one", "test_two"):
+        assert f"{name} - stabgate.errors.BudgetError: the budget of 0.0001s ended after 0 of 8 runs" in text
+    assert "NOT MEASURED credit/two: the budget of 0.0001s ended after 0 of 8 runs" in text
+    assert kept(pytester) == {}
+    assert run("--stabgate-update-new", "--stabgate-budget=10m").ret == 0
+    assert run().ret == 0
+
+
 def test_what_a_conftest_leaves_out_makes_a_run_incomplete(gates, pytester):
     run = gates(FLOOR)
     pytester.mkpydir("sub").joinpath("test_sub.py").write_text("def test_a(stabgate): ...")

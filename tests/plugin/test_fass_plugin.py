@@ -244,6 +244,9 @@ def test_a_baseline_of_maps_is_written_compared_with_and_has_its_maps_beside_it(
     assert same.ret == 0
     [found] = json.loads((pytester.path / "r.json").read_text())["gates"]
     assert found["verdict"]["estimate"] == 0.0
+    budget = test.runpytest("--stabgate-budget=1h")
+    assert budget.ret == 0
+    assert "gate photos/content: the budget of 1h is for gates of k" in budget.stdout.str()
     monkeypatch.setenv("WORN", "1")
     worse = test.runpytest()
     assert worse.ret == 1
