@@ -23,15 +23,21 @@ PAGE = "report.html"
 
 @dataclass(frozen=True)
 class Tracking:
-    """What a session does with MLflow; None for uri and experiment leaves them to the environment.
+    """What a session does with MLflow.
+
+    Store and experiment are settled before any test runs: `mlflow.set_experiment` and the like in a test change the
+    environment, and must not redirect a session.
 
     Attributes:
+        uri: that flag or ini file name, where models are looked up too.
+        store, experiment: where the session is logged; empty where it is not.
         before: the store that models were looked up in before this session named its own.
     """
 
     mode: str
     uri: str | None
-    experiment: str | None
+    store: str = ""
+    experiment: str = ""
     before: str | None = None
 
     def log(self, report: SessionReport, config: pytest.Config) -> Logged | None:
@@ -40,7 +46,7 @@ class Tracking:
             return None
         from stabgate.tracking import log_session
 
-        return log_session(report, config.rootpath, uri=self.uri, experiment=self.experiment, extra=_page(report))
+        return log_session(report, config.rootpath, uri=self.store, experiment=self.experiment, extra=_page(report))
 
     def end(self) -> None:
         """Look models up where they were before."""
@@ -90,7 +96,7 @@ def tracking(config: pytest.Config) -> Tracking:
             from stabgate.mlflow_store import absolute
 
             found[name] = absolute(str(found[name]), config.invocation_params.dir if flag else config.rootpath)
-    mode, uri, before = found["mlflow"] or "off", found["mlflow-uri"], None
+    mode, uri, before, store, experiment = found["mlflow"] or "off", found["mlflow-uri"], None, "", ""
     if mode != "off":
         from importlib.util import find_spec
 
@@ -98,8 +104,11 @@ def tracking(config: pytest.Config) -> Tracking:
             raise pytest.UsageError(
                 f"--stabgate-mlflow={mode} needs mlflow, which is not installed: pip install 'stabgate[mlflow]'"
             )
+        from stabgate.tracking.logging import chosen_experiment, chosen_store
+
+        store, experiment = chosen_store(uri, config.rootpath), chosen_experiment(found["mlflow-experiment"])
     if uri is not None:
         from stabgate.mlflow_store import use_store
 
         before = use_store(uri)
-    return Tracking(mode, uri, found["mlflow-experiment"], before)
+    return Tracking(mode, uri, store, experiment, before)

@@ -13,7 +13,7 @@ from stabgate.errors import StabgateError, TrackingError
 from stabgate.files import locked
 from stabgate.mlflow_store import connected, reason, shown
 from stabgate.tracking.described import GATE_ID, SESSION, VERDICT, Described, safe_name
-from stabgate.tracking.outbox import OUTBOX, REPORT, Entry, lock_of, read, remove, waiting
+from stabgate.tracking.outbox import OUTBOX, REPORT, Entry, lacks_manifest, lock_of, read, remove, waiting
 from stabgate.tracking.pictures import draw
 from stabgate.tracking.verdicts import Known, tag_versions, tested_version
 
@@ -60,7 +60,8 @@ def send(entry: Entry) -> tuple[str, ...]:
 def push(outbox: str | os.PathLike[str] = OUTBOX, *, uri: str | None = None) -> Iterator[tuple[Path, str]]:
     """Send every session that waits, oldest first; yields each folder and why it still waits, or "" when it is sent.
 
-    Sending what has been sent already changes nothing. One that another process is sending is left to it.
+    Sending what has been sent already changes nothing. One that another process is sending is left to it, and a damaged
+    one stays as it is.
 
     Args:
         outbox: the folder.
@@ -69,16 +70,22 @@ def push(outbox: str | os.PathLike[str] = OUTBOX, *, uri: str | None = None) -> 
     for folder in waiting(Path(outbox)):
         problem = ""
         try:
-            with locked(lock_of(folder), 0.0):
-                if folder.exists():
-                    entry = read(folder)
-                    send(entry if uri is None else replace(entry, uri=uri))
-                    remove(entry)
+            _send_and_remove(folder, uri)
         except StabgateError as error:
             problem = str(error)
         except OSError as error:
             problem = reason(error)
         yield folder, problem
+
+
+def _send_and_remove(folder: Path, uri: str | None) -> None:
+    if lacks_manifest(folder):  # perhaps no session at all: no lock is left beside it
+        read(folder)
+    with locked(lock_of(folder), 0.0):
+        if folder.exists():
+            entry = read(folder)
+            send(entry if uri is None else replace(entry, uri=uri))
+            remove(entry)
 
 
 def _key(gate: Described) -> tuple[tuple[str, str], ...]:
@@ -169,13 +176,12 @@ def _fill(
     for start in range(BATCH, len(params), BATCH):
         client.log_batch(run_id, params=params[start : start + BATCH])
     if described.dataset or model_id is not None:
-        data = [
-            DatasetInput(
-                Dataset(**described.dataset, source_type="stabgate"), [InputTag("mlflow.data.context", "stability")]
-            )
-        ]
-        models = None if model_id is None else [LoggedModelInput(model_id)]
-        client.log_inputs(run_id, datasets=data if described.dataset else None, models=models)
+        data = []
+        if described.dataset:
+            explained = Dataset(**described.dataset, source_type="stabgate")
+            data.append(DatasetInput(explained, [InputTag("mlflow.data.context", "stability")]))
+        models = [] if model_id is None else [LoggedModelInput(model_id)]
+        client.log_inputs(run_id, datasets=data or None, models=models or None)
     if any(files.iterdir()):
         client.log_artifacts(run_id, str(files), artifact_path)
     client.set_terminated(run_id, FINISHED, end_time=entry.created + _milliseconds(described.metrics))

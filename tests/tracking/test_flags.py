@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import dedent
 
 import pytest
 from tracking_cases import free_port
@@ -74,6 +75,19 @@ def test_a_dead_server_fails_the_build_only_where_it_is_required(gates):
     result.stdout.fnmatch_lines([f"ERROR: not logged to MLflow: MLflow at {uri} does not answer*"])
     waiting = [path for path in (gates.path / ".stabgate" / "outbox").iterdir() if path.is_dir()]
     assert len(waiting) == 2
+
+
+def test_what_a_test_does_to_the_environment_does_not_redirect_the_session(gates, monkeypatch):
+    """`mlflow.set_experiment` leaves the number of an experiment of the user's store in the environment."""
+    for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_TRACKING_URI"):
+        monkeypatch.setenv(name, "")  # put back afterwards, whatever the session leaves
+    user = "import os\nos.environ |= {'MLFLOW_EXPERIMENT_ID': '77', 'MLFLOW_TRACKING_URI': 'http://127.0.0.1:9'}\n"
+    gates.makepyfile(test_gates=user + dedent(GATES))
+    uri = f"http://127.0.0.1:{free_port()}"
+    assert gates.runpytest("--stabgate-mlflow=log", f"--stabgate-mlflow-uri={uri}").ret == 0
+    [session] = (gates.path / ".stabgate" / "outbox").glob("*/session.json")
+    found = json.loads(session.read_text())
+    assert (found["uri"], found["experiment"]) == (uri, "stabgate")
 
 
 def test_models_are_looked_up_in_the_store_of_the_session_and_afterwards_where_they_were(gates):

@@ -13,7 +13,7 @@ import stabgate as sg
 from stabgate import cli
 from stabgate.gate_regression import judge_no_regression
 from stabgate.measure.record import Record
-from stabgate.report.evidence import save_evidence
+from stabgate.report.evidence import save_evidence, source_of
 from stabgate.report.session import GateReport
 from stabgate.tracking import log_session, push, registry_baseline
 from stabgate.tracking.outbox import OUTBOX, read, waiting
@@ -78,6 +78,22 @@ def test_only_versions_all_of_whose_gates_pass_have_the_verdict_pass(client, mea
     assert tags(client, "1")["stabgate.verdict"] == "pass"
     run = client.get_model_version("credit", "1").tags["stabgate.a/steady.run"]
     assert client.get_run(run).data.tags["stabgate.gate"] == "a/steady"
+
+
+def test_a_gate_that_failed_before_its_verdict_takes_the_pass_away(registry, client, measured, logged):
+    gate = measured("models:/credit/2", name="early/lime")
+    logged(session_of(gate, minute=20, complete=False))
+    assert tags(client, "2")["stabgate.early/lime.verdict"] == "pass"
+    with at(registry):
+        explainer = sg.explainers.Lime("models:/credit/2", background=X)
+    assert source_of(explainer) == gate.record["source"]
+    error = GateReport("early/lime", "k-stability", "k >= 2", "t.py::t", None, "k=9 asks", source=source_of(explainer))
+    logged(session_of(error, minute=21, complete=False))
+    assert tags(client, "2")["stabgate.early/lime.verdict"] == "not-measured"
+    assert tags(client, "2")["stabgate.verdict"] == "not-measured"
+    for tag in client.get_model_version("credit", "2").tags:
+        if tag.startswith("stabgate."):
+            client.delete_model_version_tag("credit", "2", tag)
 
 
 def test_a_version_that_the_store_does_not_have_is_said(measured, logged, tmp_path):
