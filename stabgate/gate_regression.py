@@ -10,7 +10,7 @@ from stabgate.cost import Cost
 from stabgate.errors import InputError
 from stabgate.gate import Judged, check_policy, conclude, k_replay
 from stabgate.gate_fass import fass_replay
-from stabgate.logged_models import is_registered
+from stabgate.logged_models import is_registered, nearest_scheme, scheme_of
 from stabgate.measure.fass import Fass
 from stabgate.measure.kresult import KStability
 from stabgate.measure.record import Record
@@ -115,6 +115,11 @@ def _before(baseline: Any, name: str | None, now: Record) -> tuple[Record, str]:
 
         record, found = registry_baseline(str(wanted), name=name, like=now)
         return record, f"baseline {wanted} ({found})"
+    if scheme_of(str(wanted)):
+        raise InputError(
+            f"baseline {str(wanted)!r} is not the address of one{nearest_scheme(str(wanted), ('models',))} (a baseline "
+            "is a name, a path to a baseline file, models:/name@alias or models:/name/version)"
+        )
     from stabgate.baselines import read_baseline
 
     return read_baseline(os.fspath(wanted)), ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,12 @@ from stabgate.models import Model
 NATIVE = ("sklearn", "xgboost", "lightgbm", "catboost", "pytorch")
 FORMS = 'models:/credit@champion, models:/credit/7, runs:/RUN/model, or a folder that mlflow wrote ("MLmodel" in it)'
 _REGISTERED = re.compile(r"models:/+(?P<name>[^/]+?)(?:@(?P<alias>[^/@]+)|/(?P<version>[^/]+))?/?")
-_SCHEME = re.compile(r"[a-z][a-z0-9+.\-]+:/")  # two letters at least: C:/ is a drive
+_SCHEME = re.compile(r"([a-z][a-z0-9+.\-]+):/", re.IGNORECASE)  # two letters at least: C:/ is a drive
+# Where MLflow reads models from, those that people write first; plugins bring more.
+SCHEMES = (
+    *("models", "runs", "file", "mlflow-artifacts", "http", "https", "s3", "r2", "b2", "gs", "wasbs", "abfss", "dbfs"),
+    *("hdfs", "viewfs", "ftp", "sftp"),
+)
 _kept: list[tempfile.TemporaryDirectory[str]] = []  # downloaded models: some read their files when they are called
 
 
@@ -54,9 +61,14 @@ def parse_registered(address: str) -> tuple[str, str, str]:
     """Name, alias and version of ``models:/name@alias`` or ``models:/name/version``; what is not there is empty.
 
     Raises:
-        InputError: another form.
+        InputError: another form, or one that ends where alias or version should begin.
     """
-    found = _REGISTERED.fullmatch(address.strip())
+    address = address.strip()
+    found = _REGISTERED.fullmatch(address)
+    for end, what in (("@", "alias"), ("/", "version")):
+        if found is not None and address.endswith(end) and not found["alias"] and not found["version"]:
+            name = found["name"].removesuffix("@") or "credit"
+            raise InputError(f"{address}: its {what} is empty; write models:/{name}/7 or models:/{name}@champion")
     if found is None:
         raise InputError(f"{address!r} is not the address of a registered model; write models:/credit/7 or @champion")
     return found["name"], found["alias"] or "", found["version"] or ""
@@ -129,6 +141,7 @@ def logged_model(address: str) -> Model:
         ModelError: the model's files cannot be loaded.
         MissingDependencyError: mlflow is not installed.
     """
+    _check(address)
     require_mlflow()
     folder, source = _fetch(address)
     from mlflow.models import Model as Description
@@ -161,6 +174,38 @@ def logged_network(address: str) -> tuple[Any, Mapping[str, str]]:
 
     outputs.__name__ = model.name
     return outputs, model.source
+
+
+def scheme_of(address: str) -> str:
+    """What an address begins with: "models" of ``models:/credit/7``; empty for a name or a path."""
+    found = _SCHEME.match(address)
+    return found[1] if found else ""
+
+
+def nearest_scheme(address: str, schemes: Sequence[str] = SCHEMES) -> str:
+    """For messages: the address under the scheme that was perhaps meant; "" where none is near."""
+    scheme = scheme_of(address)
+    near = difflib.get_close_matches(scheme.lower(), schemes, 1)
+    return f"; did you mean {near[0] + address[len(scheme) :]!r}?" if near else ""
+
+
+def _check(address: str) -> None:
+    """Refuse what no store need be asked about."""
+    if not address.strip():
+        raise InputError(f"the model's address is empty; expected {FORMS}")
+    scheme = scheme_of(address)
+    if scheme and scheme not in SCHEMES:
+        known = (*SCHEMES, *sorted({one.name for one in entry_points(group="mlflow.artifact_repository")}))
+        if scheme not in known:
+            hint = nearest_scheme(address, known)
+            raise InputError(f"model {address!r}: unknown scheme {scheme!r}{hint} (known: {', '.join(known)})")
+    run = re.fullmatch(r"runs:/+([^/]*)/*", address)
+    if run is not None:
+        raise InputError(
+            f"model {address!r}: the path of the model within the run is missing; write runs:/{run[1] or 'RUN'}/model"
+        )
+    if is_registered(address) and not address.startswith("models:/m-"):
+        parse_registered(address)
 
 
 def _faced(model: Any, source: Mapping[str, str], fingerprint: str) -> Model:

@@ -35,6 +35,9 @@ PATIENCE = {
 # Of the first request: a server that gives a sign of life and then nothing is as dead as another.
 FIRST = {**PATIENCE, "MLFLOW_HTTP_REQUEST_TIMEOUT": "4", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
 LONGEST_REASON = 300  # characters
+# What is longer loses its middle: databases put the cause near the beginning, and requests puts it last.
+LONGEST_END = 100
+CUT = " ... "
 
 _session: list[str] = []  # the store that a test session was told to use
 
@@ -175,7 +178,8 @@ def _named(uri: str) -> Iterator[None]:
 def reason(error: BaseException) -> str:
     """One line, not too long: clients put whole pages into their messages."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 4]} ..."
+    start = LONGEST_REASON - len(CUT) - LONGEST_END
+    return text if len(text) <= LONGEST_REASON else f"{text[:start]}{CUT}{text[-LONGEST_END:]}"
 
 
 @contextmanager

@@ -20,8 +20,7 @@ EXTREME = 99.5  # percentile of |a| that the ends of the scale stand for: one br
 def pictures_of(example: Example) -> dict[str, Any]:
     """Both images, both maps and their difference, on one scale; `scale` is the attribution at its ends."""
     before, after = example.before.astype(np.float64), example.after.astype(np.float64)
-    known = np.concatenate([before.ravel(), after[np.isfinite(after)]])
-    scale = float(np.percentile(np.abs(known), EXTREME)) or float(np.abs(known).max()) or 1.0
+    scale = scale_of(before, after)
     return {
         "scale": float(f"{scale:.3g}"),
         "original": png(example.original),
@@ -30,6 +29,12 @@ def pictures_of(example: Example) -> dict[str, Any]:
         "after": png(coloured(after / scale)),
         "difference": png(coloured((after - before) / scale)),
     }
+
+
+def scale_of(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+    """The attribution that the ends of the scale stand for: one scale for both maps; `after` is NaN where unknown."""
+    known = np.concatenate([before.ravel(), after[np.isfinite(after)]])
+    return float(np.percentile(np.abs(known), EXTREME)) or float(np.abs(known).max()) or 1.0
 
 
 def coloured(values: NDArray[np.float64]) -> NDArray[np.uint8]:

@@ -4,7 +4,7 @@
     outbox       a session waits in a folder until all of it has been sent
     send         one waiting session, or all of them, to a store; sending one twice changes nothing
     logging      at the end of a run: into the outbox, and out of it by a process of its own
-    pictures     heat map and separability curve
+    pictures     heat map, separability curve, the worst pairs of maps
     verdicts     tags on the model version that was tested
     registry     the record of a model version as a baseline
     versions     every measured version of a registered model, and their history

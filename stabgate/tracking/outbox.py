@@ -6,7 +6,8 @@ import json
 import shutil
 import tempfile
 import uuid
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ OUTBOX = Path(".stabgate") / "outbox"
 MANIFEST = "session.json"
 REPORT = "report"  # folder of the parent run's files
 RESULTS = "results.json"
+MOST_NAMED = 5  # damaged files that a message names
+OR_GIVE_UP = "or remove the folder to give the session up"
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Entry:
         parent: the run of the session.
         gates: the runs of its gates, in order; the files of number i lie in `files_of(i)`.
         complete: every gate there is came to a verdict in this session.
+        files: bytes of every file but the manifest when it was written, by path within the folder.
     """
 
     folder: Path
@@ -45,6 +49,7 @@ class Entry:
     parent: Described
     gates: tuple[Described, ...]
     complete: bool
+    files: Mapping[str, int] = field(default_factory=dict)  # of an earlier stabgate none is known
 
     def files_of(self, i: int) -> Path:
         """Folder of the files of gate number i."""
@@ -85,6 +90,7 @@ def write(session: SessionReport, outbox: Path, *, uri: str, experiment: str, ex
         session.save(partial / REPORT / RESULTS)
         for name, text in extra.items():
             (partial / REPORT / name).write_text(text, encoding="utf-8")
+        entry = replace(entry, files=_sizes(partial))
         plain = {"schema": SCHEMA, **{n: v for n, v in asdict(entry).items() if n != "folder"}}
         _json(partial / MANIFEST, plain)
         final = outbox / f"{created}-{session_id[:12]}"
@@ -96,25 +102,53 @@ def write(session: SessionReport, outbox: Path, *, uri: str, experiment: str, ex
 
 
 def read(folder: Path) -> Entry:
-    """The entry in a folder.
+    """The entry in a folder, every file of which is as it was written; further ones may be there.
 
     Raises:
         InputError: it is damaged, or of another schema.
     """
+    if lacks_manifest(folder):
+        raise InputError(
+            f"{folder}: damaged, or no session at all: {MANIFEST} is missing; restore the file, {OR_GIVE_UP}"
+        )
     try:
-        plain: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        schema = plain.pop("schema")
-        if schema != SCHEMA:
-            raise InputError(f"{folder}: of schema {schema!r}; this stabgate sends {SCHEMA}")
-        gates = tuple(Described(**gate) for gate in plain.pop("gates"))
-        return Entry(folder=folder, parent=Described(**plain.pop("parent")), gates=gates, **plain)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder}: a waiting session that cannot be read ({error})") from error
+        entry = _entry(folder, json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+        damage = _damage(entry)
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        found = f"without {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(
+            f"{folder}: damaged: {MANIFEST} cannot be read ({found}); restore the file, {OR_GIVE_UP}"
+        ) from error
+    if damage:
+        named = [*damage[:MOST_NAMED], *([f"{len(damage) - MOST_NAMED} more"] if len(damage) > MOST_NAMED else [])]
+        files = "the file" if len(damage) == 1 else "the files"
+        raise InputError(f"{folder}: damaged: {'; '.join(named)}; restore {files}, {OR_GIVE_UP}")
+    return entry
+
+
+def _entry(folder: Path, plain: dict[str, Any]) -> Entry:
+    schema = plain.pop("schema")
+    if schema != SCHEMA:
+        raise InputError(
+            f"{folder}: of schema {schema!r}, and this stabgate sends {SCHEMA}; send it with the stabgate that wrote "
+            f"it, {OR_GIVE_UP}"
+        )
+    gates = tuple(Described(**gate) for gate in plain.pop("gates"))
+    return Entry(folder=folder, parent=Described(**plain.pop("parent")), gates=gates, **plain)
+
+
+def lacks_manifest(folder: Path) -> bool:
+    """Whether there is a folder and no manifest in it: what has just been sent has no folder any more."""
+    return not (folder / MANIFEST).exists() and folder.exists()
 
 
 def waiting(outbox: Path) -> list[Path]:
-    """Folders of the sessions that wait, oldest first."""
-    return sorted(path.parent for path in outbox.glob(f"*/{MANIFEST}") if not path.parent.name.startswith("."))
+    """Folders that wait, oldest first, damaged ones too; a dot begins what is half written or sent already."""
+    if not outbox.is_dir():
+        return []
+    return sorted(path for path in outbox.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
 def remove(entry: Entry) -> None:
@@ -128,6 +162,24 @@ def remove(entry: Entry) -> None:
 def lock_of(folder: Path) -> Path:
     """The file that is locked while an entry is sent."""
     return folder.with_name(f".{folder.name}.lock")
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+def _damage(entry: Entry) -> list[str]:
+    """What has become of each file that is not as it was written."""
+    found = []
+    for name, size in entry.files.items():
+        path = entry.folder / name
+        if not path.is_file():
+            found.append(f"{name} is missing ({size:,} bytes when it was written)")
+        elif path.stat().st_size != size:
+            found.append(f"{name} has {path.stat().st_size:,} bytes ({size:,} when it was written)")
+    return found
 
 
 def _json(path: Path, plain: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from tracking_cases import X, Y, at, free_port
 
 import stabgate as sg
 from stabgate.errors import TrackingError
+from stabgate.logged_models import SCHEMES
 from stabgate.pyfunc import in_types_of, numbers
 
 mlflow = pytest.importorskip("mlflow")
@@ -56,6 +59,48 @@ def test_what_is_wrong_with_an_address(registry, tmp_path):
                 sg.as_model(address)
     with at(f"http://127.0.0.1:{free_port()}"), pytest.raises(TrackingError, match="does not answer"):
         sg.as_model("models:/credit/1")
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("", "the model's address is empty; expected models:/credit@champion"),
+        ("runs:/0123", "'runs:/0123': the path of the model within the run is missing; write runs:/0123/model"),
+        ("runs:/0123/", "is missing; write runs:/0123/model"),
+        ("modles:/credit/1", "unknown scheme 'modles'; did you mean 'models:/credit/1'? (known: models, runs, file"),
+        ("credit://1", "unknown scheme 'credit' (known: models, runs, file"),
+        ("models:/credit@", "models:/credit@: its alias is empty; write models:/credit/7 or models:/credit@champion"),
+        ("models:/credit/", "models:/credit/: its version is empty; write models:/credit/7 or models:/credit@champion"),
+    ],
+)
+def test_addresses_that_no_store_need_be_asked_about(address, message):
+    with at(f"http://127.0.0.1:{free_port()}"):  # a store that is asked would be a TrackingError
+        for read in (sg.as_model, lambda one: sg.explainers.Lime(one, background=X)):
+            with pytest.raises(sg.InputError) as wrong:
+                read(address)
+            assert message in str(wrong.value)
+
+
+def test_every_scheme_that_mlflow_reads_from_is_known():
+    registry = pytest.importorskip("mlflow.store.artifact.artifact_repository_registry")
+    assert set(registry._artifact_repository_registry._registry) - {""} <= {
+        *SCHEMES,
+        *(one.name for one in entry_points(group="mlflow.artifact_repository")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("baseline", "hint"),
+    [("runs:/0123/model", ""), ("modles:/credit@champion", "; did you mean 'models:/credit@champion'?")],
+)
+def test_a_baseline_is_no_address_but_a_registered_models(baseline, hint):
+    result = sg.measure_k_stability(sg.explainers.Random(), X[:2], runs=4)
+    with pytest.raises(sg.InputError) as wrong:
+        sg.assert_no_regression(result, baseline, max_drop=0.1)
+    assert str(wrong.value) == (
+        f"baseline {baseline!r} is not the address of one{hint} (a baseline is a name, a path to a baseline file, "
+        "models:/name@alias or models:/name/version)"
+    )
 
 
 def test_boosters_and_networks_come_as_themselves(tmp_path):

@@ -1,8 +1,9 @@
-"""What becomes parameters, metrics and tags: names and lengths that MLflow takes, no NaN, a digest of the data."""
+"""What becomes parameters, metrics and tags: names and lengths that MLflow takes, no NaN, a digest; and pictures."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from tracking_cases import session_of
 
 import stabgate as sg
 from stabgate.gate import judge_min_k_stability
+from stabgate.gate_fass import judge_min_fass
 from stabgate.measure.record import Record
+from stabgate.report.evidence import save_evidence
 from stabgate.report.session import GateReport
 from stabgate.tracking.described import described_gate, described_session, finite, flat, safe_name, worst
+from stabgate.tracking.pictures import draw
 from stabgate.verdict.verdicts import Outcome
 
 X = np.zeros((4, 3))
@@ -83,3 +87,41 @@ def test_long_messages_are_cut_and_the_session_counts():
     assert (found.metrics["pass"], found.metrics["not_measured"], found.metrics["gates"]) == (1.0, 1.0, 2.0)
     assert worst([Outcome.PASS, Outcome.INCONCLUSIVE]) == "inconclusive"
     assert worst([]) == "not-measured"
+
+
+def test_the_worst_pairs_of_maps_are_drawn(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("captum")
+    picture = pytest.importorskip("matplotlib.figure").Figure
+    image = pytest.importorskip("PIL.Image")
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(1024, 3)]
+    explainer = sg.explainers.Captum(torch.nn.Sequential(*layers), method="saliency")
+    images = np.random.default_rng(0).random((4, 3, 16, 16))
+    judged = judge_min_fass(explainer, images, score=0.1, perturbations=["rotation", "noise", "brightness", "jpeg"])
+    evidence = Path(save_evidence(GateReport("a", "FASS", "", "t", None), judged.result, str(tmp_path)).evidence)
+    saved, real = [], picture.savefig
+    monkeypatch.setattr(picture, "savefig", lambda self, *a, **o: (saved.append(self), real(self, *a, **o))[1])
+    draw(evidence)
+    draw(evidence)
+    [found] = saved  # once: what is there is not drawn again
+    width, height = image.open(evidence / "maps.png").size
+    assert 800 < width < 1600
+    assert 1200 < height < 2400
+
+    worst = sorted(judged.result.examples, key=lambda one: one.fass)[:6]
+    assert len(judged.result.examples) > len(worst) == len(found.subfigs) == 6
+    for row, one in zip(found.subfigs, worst, strict=True):
+        assert row.get_suptitle() == f"image {one.image}, {one.perturbation}: FASS {one.fass:.3f}"
+        original, perturbed, before, after, difference = (axes.images[0] for axes in row.axes[:5])
+        np.testing.assert_array_equal(original.get_array(), np.round(255 * images[one.image]).transpose(1, 2, 0))
+        np.testing.assert_array_equal(perturbed.get_array(), one.perturbed)
+        np.testing.assert_array_equal(before.get_array(), one.before)
+        np.testing.assert_array_equal(np.ma.filled(after.get_array(), np.nan), one.after)
+        np.testing.assert_allclose(
+            np.ma.filled(difference.get_array(), np.nan), one.after.astype(float) - one.before, atol=1e-12
+        )
+        assert before.get_clim() == after.get_clim()
+        low, high = difference.get_clim()
+        assert low == -high
+    assert any(np.isnan(one.after).any() for one in worst)

@@ -16,11 +16,14 @@ import pandas as pd
 import pytest
 from tracking_cases import at, folders, free_port, renamed, session_of
 
+from stabgate import cli
 from stabgate.attributions import Attributions
 from stabgate.errors import TrackingError
 from stabgate.measure.record import Record
+from stabgate.mlflow_store import FIRST, environment, reason
 from stabgate.tracking import log_session, push
 from stabgate.tracking.outbox import OUTBOX, read, waiting
+from stabgate.tracking.pictures import draw
 from stabgate.tracking.send import send
 from stabgate.verdict.verdicts import Outcome
 
@@ -202,10 +205,73 @@ def test_a_deleted_experiment_and_a_damaged_folder_wait_with_their_reason(regist
     broken.mkdir()
     (broken / "session.json").write_text("{")
     problems = dict(push(tmp_path / OUTBOX, uri=registry))
-    assert "cannot be read" in problems[broken]
+    assert problems[broken].startswith(f"{broken}: damaged: session.json cannot be read (")
+    assert problems[broken].endswith("); restore the file, or remove the folder to give the session up")
     assert "was deleted; restore it" in problems[folder]
     with pytest.raises(TrackingError, match="was deleted"):
         send(replace(read(folder), uri=registry))
+
+
+def test_files_that_are_missing_or_cut_are_named_and_nothing_is_sent(registry, client, measured, tmp_path):
+    _, folder = waits(session_of(measured("models:/credit@champion")), tmp_path, "cut")
+    whole = tmp_path / "whole"
+    shutil.copytree(folder, whole)
+    home = folder / "gates" / "0000"
+    draw(home)  # what an earlier attempt has added is no damage
+    sizes = {name: os.path.getsize(home / name) for name in ("attributions.npz", "gate.json", "record.json")}
+    (home / "attributions.npz").unlink()
+    (home / "record.json").unlink()
+    os.truncate(home / "gate.json", 10)
+    assert list(push(tmp_path / OUTBOX, uri=registry)) == [
+        (
+            folder,
+            f"{folder}: damaged: "
+            f"gates/0000/attributions.npz is missing ({sizes['attributions.npz']:,} bytes when it was written); "
+            f"gates/0000/gate.json has 10 bytes ({sizes['gate.json']:,} when it was written); "
+            f"gates/0000/record.json is missing ({sizes['record.json']:,} bytes when it was written); "
+            "restore the files, or remove the folder to give the session up",
+        )
+    ]
+    shutil.rmtree(home)
+    there = len(os.listdir(whole / "gates" / "0000"))
+    [(_, problem)] = push(tmp_path / OUTBOX, uri=registry)
+    assert problem.count("is missing (") == 5
+    assert f"; {there - 5} more; restore the files" in problem
+    assert client.get_experiment_by_name("cut") is None
+
+    shutil.copytree(whole / "gates", folder / "gates", dirs_exist_ok=True)
+    draw(home)
+    assert list(push(tmp_path / OUTBOX, uri=registry)) == [(folder, "")]
+    [child] = [run for run in runs_of(client, "cut") if run.info.run_name == "credit/lime"]
+    sent = {one.path for one in client.list_artifacts(child.info.run_id)}
+    assert sent == {*os.listdir(whole / "gates" / "0000"), "heatmap.png", "curve.png"}
+
+
+def test_a_folder_without_its_list_of_files_is_no_success(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lost = OUTBOX / "1767322800000-0123456789ab"
+    for folder in (lost, OUTBOX / ".partial-x", OUTBOX / ".sent-2-x"):
+        folder.mkdir(parents=True)
+    assert cli.main(["mlflow", "push"]) == 1
+    out = capsys.readouterr().out
+    assert f"{lost.name}: still waits: {lost}: damaged, or no session at all: session.json is missing; " in out
+    assert "restore the file, or remove the folder to give the session up" in out
+    assert "0 sent, 1 still waiting" in out
+    assert folders(OUTBOX) == [".partial-x", ".sent-2-x", lost.name]
+
+
+def test_of_a_long_reason_start_and_end_stay(silent):
+    with environment({**FIRST, "MLFLOW_HTTP_REQUEST_TIMEOUT": "1"}), pytest.raises(Exception) as caught:
+        mlflow.MlflowClient(tracking_uri=silent).search_experiments()
+    text = " ".join(str(caught.value).split())
+    assert len(text) > 300
+    found = reason(caught.value)
+    assert len(found) <= 300
+    start, end = found.split(" ... ")
+    assert text.startswith(start)
+    assert text.endswith(end)
+    assert silent in start
+    assert "Read timed out. (read timeout=1)" in end
 
 
 def test_where_the_project_cannot_be_written_to_the_session_waits_elsewhere(measured, tmp_path, monkeypatch):
