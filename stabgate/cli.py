@@ -27,19 +27,26 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command; returns the exit code, which is the command's whether or not anybody reads what it prints."""
+    from stabgate.commands.output import guarded
     from stabgate.errors import StabgateError
 
+    with guarded("stderr"):
+        try:
+            with guarded("stdout"):
+                return _command(arguments)
+        except StabgateError as error:
+            print(f"stabgate: {error}", file=sys.stderr)
+            return 2
+
+
+def _command(arguments: Sequence[str] | None) -> int:
     parser = _parser()
     options, rest = parser.parse_known_args(arguments)
     if rest and not getattr(options, "passes_on", False):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     options.rest = rest
-    try:
-        return int(options.run(options))
-    except StabgateError as error:
-        print(f"stabgate: {error}", file=sys.stderr)
-        return 2
+    return int(options.run(options))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -55,7 +55,10 @@ def choose_rows(data: Any, rows: Any, *, seed: int) -> tuple[Any, tuple[Hashable
             )
         for row in wanted:
             if row not in where:
-                raise InputError(f"rows names {row!r}, which is not among the {len(ids)} row ids of X")
+                first = ", ".join(repr(known) for known in ids[:3])
+                raise InputError(
+                    f"rows names {row!r}, which is not among the {len(ids)} row ids of X (the first: {first})"
+                )
             if wanted.count(row) > 1:
                 raise InputError(f"rows names {row!r} {wanted.count(row)} times")
         if not wanted:

@@ -45,6 +45,7 @@ FLAGS = (
     "rows",
     "perturbations",
 )
+ROWS = 'size of a seeded sample, ids with commas between them (c1,c3; one number alone is [3]), or "sample"'
 
 
 def add(commands: Any) -> None:
@@ -68,7 +69,8 @@ def add(commands: Any) -> None:
         kind = int if key.kinds == (INTEGER,) else float if key.kinds == (NUMBER,) else str
         flag = f"--{name.replace('_', '-')}"
         many = {"action": "append"} if name == "drop" else {}
-        one.add_argument(flag, dest=name, type=kind, default=None, metavar=kind.__name__.upper(), help=key.help, **many)
+        said = ROWS if name == "rows" else key.help
+        one.add_argument(flag, dest=name, type=kind, default=None, metavar=kind.__name__.upper(), help=said, **many)
     one.add_argument(
         "--set",
         dest="set",
@@ -138,9 +140,10 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
 
     names = (*FLAGS, "k", "name", *SETTINGS_ON_THE_COMMAND_LINE, *OUTPUTS, *PLACES)
     given = {name: value for name in names if (value := getattr(options, name, None)) is not None}
-    for name in ("rows", "target"):
-        if name in given:
-            given[name] = _plain(given[name])
+    if "target" in given:
+        given["target"] = _plain(given["target"])
+    if "rows" in given:
+        given["rows"] = _rows(given["rows"])
     if options.set:
         from stabgate.errors import InputError
 
@@ -149,6 +152,14 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         settings = dict(_setting(text) for text in options.set)
         given["explainer"] = {"name": given["explainer"], **settings}
     return given
+
+
+def _rows(text: str) -> Any:
+    """The size of a sample, "sample", or ids: as TOML writes a list, or with commas between them."""
+    found = _plain(text)
+    if type(found) in (int, list) or found == "sample":
+        return found
+    return [part.strip() for part in text.split(",")]
 
 
 def _setting(text: str) -> tuple[str, Any]:

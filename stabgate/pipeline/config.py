@@ -21,6 +21,9 @@ TYPES: dict[str, tuple[type, ...]] = {
     TABLE: (dict,),
 }
 FILES = ("stabgate.toml", "pyproject.toml")  # where a configuration is looked for, in this order
+SHARED = "pyproject.toml"  # the file whose other tables belong to others
+NEAR = 0.85  # how like "stabgate" a table of others must be to be taken for a slip
+TABLES = {"stabgate": "tool.stabgate", "tool": "tool.stabgate", "gates": 'tool.stabgate.gates."name"'}
 
 
 class Key(NamedTuple):
@@ -84,6 +87,8 @@ OUTPUTS = {
 PLACES = {"baselines": Key((TEXT,), "folder of the baselines and waivers")}
 GATE_KEYS = {**INPUTS, **REQUIRED, **MEASURED}
 SETTINGS_ON_THE_COMMAND_LINE = ("runs", "seed", "threshold", "early", "budget", "inconclusive")  # the plugin's
+COMMON = {name: Key((TEXT, INTEGER, NUMBER, TRUTH), "") for name in SETTINGS_ON_THE_COMMAND_LINE}
+KEYS = {**COMMON, **GATE_KEYS, **OUTPUTS, **PLACES}  # of [tool.stabgate] and of the command line
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ def find_config(path: str | None) -> Path | None:
         return Path(path)
     for name in FILES:
         file = Path(name)
-        if file.is_file() and (name != "pyproject.toml" or "stabgate" in _tool(_toml(file), name)):
+        if file.is_file() and (name != SHARED or "stabgate" in _tool(_toml(file), name)):
             return file
     return None
 
@@ -153,11 +158,12 @@ def read_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
         raise InputError(f"{source}: tool.stabgate must be a table, found {_found(top)}")
     if file is not None and not top and not flags:
         raise InputError(f"{source}: has no table [tool.stabgate]; stabgate init writes an example")
-    common = {name: Key((TEXT, INTEGER, NUMBER, TRUTH), "") for name in SETTINGS_ON_THE_COMMAND_LINE}
+    if file is None and not set(flags) & set(GATE_KEYS):
+        raise InputError(f"{_nothing_found()}; or flags describe a gate: --model, --data, --explainer, -k, ...")
     check = _Checker(source)
-    check.keys(top, {**common, **GATE_KEYS, **OUTPUTS, **PLACES}, "tool.stabgate", others=("gates", "name"))
+    check.keys(top, KEYS, "tool.stabgate", others=("gates", "name"))
     for name, value in flags.items():
-        _Checker("command line").value(f"--{name}", value, {**common, **GATE_KEYS, **OUTPUTS, **PLACES}.get(name))
+        _Checker("command line").value(f"--{name}", value, KEYS.get(name))
     tables = _gate_tables(top.get("gates"), source)
     if "name" in flags:
         if any(name == flags["name"] for name, _, _ in tables):
@@ -167,23 +173,24 @@ def read_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
         tables = [(str(flags["name"]), {}, "command line")]
     _check_reach(flags, tables)
     above = {**{n: v for n, v in top.items() if n not in ("gates", "name")}, **flags}
+    places = {**dict.fromkeys(top, f"{source}: tool.stabgate: "), **dict.fromkeys(flags, "--")}
     if not tables:
         tables = [(str(flags.get("name") or top.get("name") or ""), {}, "tool.stabgate" if file else "command line")]
     gates = []
     for name, table, where in tables:
-        check.keys(table, {**common, **GATE_KEYS}, where, others=("name",))
+        check.keys(table, {**COMMON, **GATE_KEYS}, where, others=("name",))
         both = {**above, **{n: v for n, v in table.items() if n != "name"}}
         given = {n: v for n, v in both.items() if n in GATE_KEYS}
         place = "" if where == "command line" else f"{source}: {where}: "
-        gates.append(GateConfig(name, given, _settings(both, common, place), place))
+        gates.append(GateConfig(name, given, _settings(both, {**places, **dict.fromkeys(table, place)}), place))
     for gate in gates:
-        _check_gate(gate)
+        _check_gate(gate, "" if file is not None else f"; {_nothing_found()}")
     _check_names(gates, source)
     return Config(
         tuple(gates),
         Path.cwd() if file is None else file.resolve().parent,
         source,
-        _settings(above, common, f"{source}: tool.stabgate: " if file else ""),
+        _settings(above, places),
         {name: above[name] for name in OUTPUTS if name in above},
         str(above.get("baselines", "")),
     )
@@ -197,17 +204,17 @@ def _check_reach(flags: Mapping[str, Any], tables: list[tuple[str, dict[str, Any
             raise InputError(f"{flag} reaches no gate: each has its own {name} in its table, which goes before flags")
 
 
-def _settings(given: Mapping[str, Any], names: Iterable[str], place: str) -> dict[str, Any]:
-    """The plugin's settings, with the plugin's checks and defaults."""
+def _settings(given: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+    """The plugin's settings, with the plugin's checks and defaults; `places` says where each key was found."""
     import pytest
 
     from pytest_stabgate.settings import DEFAULTS, FRESH, parse
 
     found = dict(DEFAULTS)
-    for name in names:
+    for name in SETTINGS_ON_THE_COMMAND_LINE:
         if name in given:
             try:
-                found[name] = parse(name, given[name], f"{place}{name}")
+                found[name] = parse(name, given[name], f"{places[name]}{name}")
             except pytest.UsageError as error:
                 raise InputError(str(error)) from error
     if found["inconclusive"] is None:
@@ -215,11 +222,12 @@ def _settings(given: Mapping[str, Any], names: Iterable[str], place: str) -> dic
     return found
 
 
-def _check_gate(gate: GateConfig) -> None:
+def _check_gate(gate: GateConfig, hint: str) -> None:
+    """`hint` is what to do beside giving what is missing."""
     given = gate.given
     for name in ("explainer", "data"):
         if name not in given:
-            raise InputError(f"{gate.where}{name} is missing: {INPUTS[name].help}")
+            raise InputError(f"{gate.where}{name} is missing: {INPUTS[name].help}{hint}")
     if not {"k", "score", "max_drop"} & set(given):
         raise InputError(
             f"{gate.where}nothing is required: give k (the order of the first features), score (FASS of images) or "
@@ -237,6 +245,13 @@ def _check_gate(gate: GateConfig) -> None:
     explainer = given["explainer"]
     if isinstance(explainer, dict) and not isinstance(explainer.get("name"), str):
         raise InputError(f'{gate.where}explainer has no name: explainer = {{name = "lime", num_samples = 1000}}')
+
+
+def _nothing_found() -> str:
+    return (
+        f"no configuration was found in {Path.cwd()}: it has no {FILES[0]}, and no {SHARED} with a table "
+        "[tool.stabgate]; stabgate init writes one, --config names one elsewhere"
+    )
 
 
 def _check_names(gates: Iterable[GateConfig], source: str) -> None:
@@ -310,9 +325,33 @@ def _toml(file: Path) -> dict[str, Any]:
 
 
 def _tool(found: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The table ``tool``, in which nothing that was meant for stabgate has another name."""
     tool = found.get("tool", {})
     if not isinstance(tool, dict):
         raise InputError(f"{source}: tool must be a table")
-    if "stabgate" not in tool and "stabgate" in found and Path(source).name != "pyproject.toml":
-        raise InputError(f"{source}: the table is called [tool.stabgate], found [stabgate]")
+    if Path(source).name != SHARED:
+        _refuse_others(found, tool, source)
+    for name in tool:
+        if name != "stabgate" and difflib.get_close_matches(name.lower(), ["stabgate"], 1, NEAR):
+            raise InputError(f"{source}: unknown table [tool.{name}]; did you mean [tool.stabgate]?")
     return tool
+
+
+def _refuse_others(found: Mapping[str, Any], tool: Mapping[str, Any], source: str) -> None:
+    """Raise InputError for the first key or table of stabgate's own file that would not be read."""
+    known = [*KEYS, "name"]
+    strangers = [(n, n, v) for n, v in found.items() if n != "tool"]
+    strangers += [(n, f"tool.{n}", v) for n, v in tool.items() if n != "stabgate"]
+    for name, path, value in strangers:
+        first = value[0] if isinstance(value, list) and value else value
+        if path == "stabgate":
+            raise InputError(f"{source}: the table is called [tool.stabgate], found [stabgate]")
+        if name not in known and isinstance(first, dict):
+            near = difflib.get_close_matches(name, TABLES, 1)
+            hint = f"did you mean [{TABLES[near[0]]}]?" if near else "[tool.stabgate] is what is read here"
+            raise InputError(f"{source}: unknown table [{path}]; {hint}")
+        if name in known:
+            raise InputError(f"{source}: the key {name!r} stands outside [tool.stabgate]; it belongs below that line")
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]!r}, below [tool.stabgate]?" if near else "keys belong below [tool.stabgate]"
+        raise InputError(f"{source}: unknown key {path!r}; {hint}")

@@ -6,12 +6,14 @@ import difflib
 import importlib
 import inspect
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabgate.errors import InputError, MissingDependencyError
+from stabgate.pipeline.fields import read_csv
 
 if TYPE_CHECKING:
     import numpy as np
@@ -207,7 +209,9 @@ def _table(path: Path, given: Mapping[str, Any], place: str) -> Any:
     except ImportError as error:
         raise MissingDependencyError(f"{place}: reading it needs pandas: pip install pandas") from error
     try:
-        frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+        frame = read_csv(path, place) if path.suffix == ".csv" else pd.read_parquet(path)
+    except InputError:
+        raise
     except ImportError as error:
         raise MissingDependencyError(f"{place}: reading it needs pyarrow: pip install pyarrow") from error
     except Exception as error:
@@ -230,6 +234,8 @@ def _table(path: Path, given: Mapping[str, Any], place: str) -> Any:
 def _npz(path: Path, array: str | None, place: str) -> NDArray[Any]:
     import numpy as np
 
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{place}: is no npz file, or a damaged one; numpy.savez writes them")
     try:
         with np.load(path, allow_pickle=False) as file:
             names = list(file.files)
@@ -238,12 +244,17 @@ def _npz(path: Path, array: str | None, place: str) -> NDArray[Any]:
                 raise InputError(
                     f"{place}: has no array {wanted!r} (there: {', '.join(names)}); say which: array = ..."
                 )
-            found: NDArray[Any] = file[wanted]
-            return found
-    except (OSError, ValueError) as error:
+            found: Any = file[wanted]
+    except InputError:
+        raise
+    except Exception as error:  # a damaged archive raises whatever zipfile, zlib or numpy come upon
         raise InputError(
-            f"{place}: cannot be read ({error}); arrays of objects are pickles, which are not read"
+            f"{place}: an array of it cannot be read: it is damaged, or holds objects; arrays of objects are pickles, "
+            "which are not read"
         ) from error
+    if not isinstance(found, np.ndarray):
+        raise InputError(f"{place}: {wanted!r} is no array; numpy.savez writes files of arrays")
+    return found
 
 
 def _image_folder(path: Path, size: int | None, place: str) -> tuple[NDArray[np.float64], list[str]]:

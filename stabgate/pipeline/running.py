@@ -20,6 +20,7 @@ from stabgate.gate_fass import judge_min_fass
 from stabgate.gate_regression import judge_no_regression
 from stabgate.measure.record import Record
 from stabgate.pipeline.config import FASS, MEASURED, REQUIRED, Config, GateConfig
+from stabgate.pipeline.fitting import as_ids, check_columns
 from stabgate.pipeline.inputs import importing_from, load_data, load_model, make_explainer, sampled
 from stabgate.report.evidence import save_evidence, with_details
 from stabgate.report.session import GateReport, SessionReport, environment, ordered
@@ -105,6 +106,8 @@ class Runner:
         given, settings = gate.given, gate.settings
         explainer, data, ids = self._inputs(gate, seed)
         options = {name: given[name] for name in MEASURED if name in given}
+        if "rows" in options:
+            options["rows"] = as_ids(options["rows"], data)
         if isinstance(options.get("invariance"), list):
             options["invariance"] = tuple(options["invariance"])
         asked = {n: given[n] for n, key in REQUIRED.items() if n in given and n not in ("max_drop", "baseline")}
@@ -140,6 +143,7 @@ class Runner:
             model = self._once(("model", spec), lambda: load_model(spec, folder=folder, where=where))
         background = None
         if gate.kind != FASS:
+            check_columns(data, model, f"{where}data = {given['data']!r}")
             background = self._data(gate, "background")[0] if "background" in given else data
             background = sampled(background, given.get("background_rows"), seed=seed, where=where)
         return make_explainer(given, model, background, where=where), data, ids

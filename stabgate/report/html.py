@@ -13,6 +13,7 @@ from typing import Any
 
 from stabgate.errors import MissingDependencyError
 from stabgate.report.details import fit
+from stabgate.report.plain import plain
 from stabgate.report.session import SessionReport
 from stabgate.report.view import GateView, comparisons_of, counts_of, facts_of, totals_of, views_of
 from stabgate.verdict.numbers import percent
@@ -69,7 +70,7 @@ def render_html(session: SessionReport) -> str:
         title="Stability of explanations",
         lead=_lead(session),
         complete=session.complete,
-        incomplete_because=session.incomplete_because,
+        incomplete_because=plain(session.incomplete_because),
         policy=_policy(scripts),
         style=Markup(_asset("page.css")),
         counts=counts_of(session),

@@ -10,6 +10,8 @@ UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})  # control, direction, 
 
 def plain(text: str) -> str:
     """`text` with everything that moves a cursor, turns the direction or ends a line written as an escape."""
+    if text.isprintable():
+        return text
     return "".join(_escaped(c) if _unsafe(c) else c for c in text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stabgate.report.fass import FASS_HEADINGS, FASS_NUMERIC, fass_rows
@@ -14,7 +14,7 @@ from stabgate.report.text import HEADINGS, NUMERIC, table_row
 from stabgate.verdict.verdicts import Outcome, Verdict
 
 LONGEST_CELL = 60  # columns; what is longer is cut in the middle
-SHORTEST_NAME = 12
+SHORTEST_NAME = 12  # a column of the table goes before names become shorter
 GAP = 2
 
 
@@ -102,17 +102,21 @@ def _mark(gate: GateReport) -> str:
 
 def fitted(sheet: Sheet, width: int | None) -> tuple[Sheet, list[str]]:
     """The sheet as it fits into `width` columns (None: as wide as it likes), and the headings that it gave up."""
-    sheet = _cut(sheet, LONGEST_CELL)
-    dropped = []
+    sheet = _cut(sheet, [LONGEST_CELL] * len(sheet.headings))
+    dropped: list[str] = []
+    if width is None:
+        return sheet, dropped
     for heading in sheet.least:
-        if width is None or _wide(sheet) <= width:
-            break
-        sheet = sheet.without(heading)
-        dropped.append(heading)
-    if width is not None and _wide(sheet) > width:
-        others = _wide(sheet) - _widths(sheet)[0]
-        sheet = _cut(sheet, max(SHORTEST_NAME, width - others))
-    return sheet, dropped
+        if _wide(_widths(sheet)) > width:
+            sheet = sheet.without(heading)
+            dropped.append(heading)
+    for heading in sheet.headings[1:-1]:
+        if _wide(_narrowest(sheet)) > width:
+            sheet = sheet.without(heading)
+            # A row without a verdict is a part of the gate above it, and this column may have said which.
+            sheet = replace(sheet, rows=tuple(row for row in sheet.rows if row[-1]))
+            dropped.append(heading)
+    return _cut(sheet, _narrowed(sheet, width)), dropped
 
 
 def aligned(sheet: Sheet) -> list[list[str]]:
@@ -134,13 +138,44 @@ def _widths(sheet: Sheet) -> list[int]:
     return [max(cells(row[j]) for row in (sheet.headings, *sheet.rows)) for j in range(len(sheet.headings))]
 
 
-def _wide(sheet: Sheet) -> int:
-    return sum(_widths(sheet)) + GAP * (len(sheet.headings) - 1)
+def _narrowest(sheet: Sheet) -> list[int]:
+    """Widths at which names can be told apart, outcomes are whole, and between them nothing but headings is cut."""
+    name, *_, verdict = _widths(sheet)
+    between = [max((cells(row[j]) for row in sheet.rows), default=1) for j in range(1, len(sheet.headings) - 1)]
+    outcome = max(cells(row[-1].partition(" (")[0]) for row in (sheet.headings, *sheet.rows))
+    return [min(name, SHORTEST_NAME), *between, min(verdict, outcome)]
 
 
-def _cut(sheet: Sheet, most: int) -> Sheet:
-    rows = tuple((fit(row[0], most), *(fit(cell, LONGEST_CELL) for cell in row[1:])) for row in sheet.rows)
-    return Sheet(sheet.headings, sheet.numeric, sheet.least, rows)
+def _narrowed(sheet: Sheet, width: int) -> list[int]:
+    """Widths of the columns that together are `width` at most: names give way, then headings, marks, names again."""
+    widths, least = _widths(sheet), _narrowest(sheet)
+    last = len(widths) - 1
+    steps = [(j, least[j]) for j in range(last + 1)] + [(0, 1), (last, 1)]
+    for j, shortest in steps:
+        widths[j] -= max(0, min(widths[j] - shortest, _wide(widths) - width))
+    return widths
+
+
+def _wide(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _cut(sheet: Sheet, widths: Sequence[int]) -> Sheet:
+    """The sheet with no cell wider than its column."""
+    *others, last = widths
+    rows = tuple(
+        (*(fit(cell, most) for cell, most in zip(row[:-1], others, strict=True)), _fit_verdict(row[-1], last))
+        for row in (sheet.headings, *sheet.rows)
+    )
+    return Sheet(rows[0], sheet.numeric, sheet.least, rows[1:])
+
+
+def _fit_verdict(text: str, most: int) -> str:
+    """A verdict in at most `most` columns: what lets it through goes before the outcome does."""
+    if cells(text) <= most:
+        return text
+    outcome = text.partition(" (")[0]
+    return f"{outcome} …" if cells(outcome) + 2 <= most else fit(outcome, most)
 
 
 def _unmeasured(gate: GateReport, headings: Sequence[str]) -> tuple[str, ...]:

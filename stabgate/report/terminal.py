@@ -34,7 +34,7 @@ def terminal(gates: Sequence[GateReport], *, width: int | None = None, verbosity
         for sheet in sheets(gates):
             shown, dropped = fitted(sheet, width)
             lines += [(("", ""),)] if lines else []
-            lines += [_row(row, width) for row in aligned(shown)]
+            lines += [_row(row) for row in aligned(shown)]
             if dropped and verbosity == 0:
                 lines += _folded(f"(not shown at this width: {', '.join(reversed(dropped))}; -v shows all)", width)
     if verbosity > 0:
@@ -99,15 +99,11 @@ def _details(gate: GateReport, width: int | None) -> list[Line]:
     return lines
 
 
-def _row(row: Sequence[str], width: int | None) -> Line:
+def _row(row: Sequence[str]) -> Line:
     *others, verdict = row
     outcome = verdict.strip()  # and what lets it through
-    colour = outcome.split(" (")[0]
-    text = (" " * GAP).join(others) + " " * GAP
-    if width is not None and cells(text + outcome) > width:
-        outcome = fit(outcome, width - 2)
-        text = fit(text, max(width - cells(outcome) - 1, 1)) + " "
-    return (text, ""), (outcome, colour if colour in COLOURS else "")
+    colour = outcome.removesuffix(" …").split(" (")[0]
+    return ((" " * GAP).join([*others, ""]), ""), (outcome, colour if colour in COLOURS else "")
 
 
 def _coloured(outcome: str, rest: str, width: int | None) -> list[Line]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from stabgate.report.details import LISTS
 from stabgate.report.fass import score
+from stabgate.report.plain import plain
 from stabgate.report.session import GateReport, SessionReport, ordered
 from stabgate.report.text import ORDER, number, runs, share
 from stabgate.verdict.numbers import beside, exact, interval_beside
@@ -110,7 +111,7 @@ def _view(gate: GateReport) -> GateView:
         baseline=text(gate.baseline),
         test=text(gate.test),
         place=text(place),
-        message=text(gate.message, MESSAGE),
+        message=_message(gate.message),
         waived=text(gate.waived),
         seconds=None if verdict is None else verdict.cost.seconds,
         data=_data(gate),
@@ -172,7 +173,7 @@ def _data(gate: GateReport) -> dict[str, Any]:
         "notes": [text(note) for note in verdict.notes] if verdict is not None else [],
         "cost": _cost(verdict),
         "provenance": _provenance(gate),
-        **(gate.details or {}),
+        **_texts(gate.details or {}),
         **_required(verdict),
         **_changes(gate),
     }
@@ -338,8 +339,8 @@ def as_dict(view: GateView) -> dict[str, Any]:
 
 
 def text(value: Any, longest: int = LONGEST) -> str:
-    """A value as text of bounded length."""
-    found = "" if value is None else value if isinstance(value, str) else _plain(value)
+    """A value as one line of text of bounded length, with what cannot be seen written as an escape."""
+    found = plain("" if value is None else value if isinstance(value, str) else _plain(value))
     return found if len(found) <= longest else found[: longest - 1] + "…"
 
 
@@ -355,3 +356,17 @@ def _short(value: float | None) -> str:
 
 def _rounded(value: float) -> float:
     return value if isinstance(value, int) else float(f"{value:.4g}")
+
+
+def _message(message: str) -> str:
+    lines = "\n".join(plain(line) for line in message.splitlines())
+    return lines if len(lines) <= MESSAGE else lines[: MESSAGE - 1] + "…"
+
+
+def _texts(value: Any) -> Any:
+    """`value` with every text in it as `plain` writes it."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {name: _texts(part) for name, part in value.items()}
+    return [_texts(part) for part in value] if isinstance(value, (list, tuple)) else value

@@ -121,11 +121,20 @@ def test_inputs_become_flags(action, tmp_path):
     assert "exit-code=3" in (tmp_path / "output").read_text()
 
 
-def test_what_an_input_says_is_never_run(action, tmp_path):
-    evil = "$(touch owned) `touch owned` ; touch owned #"
+@pytest.mark.parametrize("text", ["-k 2 --share 0.5\n--max-drop 0.1", "\n-k 2\n\n  --share 0.5\n\t--max-drop 0.1\n"])
+def test_every_line_of_the_requirement_counts(action, text):
+    code, said, asked = action(fake=0, requirement=text)
+    assert code == 0, said
+    assert asked[3:-4] == ["-k", "2", "--share", "0.5", "--max-drop", "0.1"]
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_what_an_input_says_is_never_run(action, tmp_path, lines):
+    evil = "\n".join(["* $(touch owned) `touch owned` ; touch owned #"] * lines)
     _, _, asked = action(fake=0, requirement=evil, config=evil, baseline=evil)
     assert not (tmp_path / "owned").exists()
-    assert f"--config={evil}" in asked
+    assert asked[3 : 3 + 9 * lines] == evil.split()
+    assert f"--config={evil}" in "\n".join(asked)
 
 
 def test_the_action_runs_a_gate(action, tmp_path):

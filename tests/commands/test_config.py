@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import stabgate as sg
 from stabgate.pipeline.config import find_config, read_config
+from stabgate.pipeline.fitting import as_ids, check_columns
 from stabgate.pipeline.inputs import importing_from, load_data, load_model, load_object, make_explainer
 
 GOOD = """
@@ -88,7 +90,8 @@ def test_flags_reach_a_gate_or_are_refused(write):
         (("k = 3", 'k = "three"'), "gates.\"credit/lime\": k = 'three' (a text): it must be a whole number"),
         (("k = 3", "k = 3.5"), 'gates."credit/lime": k = 3.5 (a number): it must be a whole number'),
         (("k = 3", "k = true"), 'gates."credit/lime": k = True (true or false): it must be a whole number'),
-        (("runs = 20", "runs = 1"), 'stabgate.toml: gates."credit/lime": runs=1: it must be an integer of at least 2'),
+        (("runs = 20", "runs = 1"), "stabgate.toml: tool.stabgate: runs=1: it must be an integer of at least 2"),
+        (("seed = 4", "seed = -4"), 'stabgate.toml: gates."credit/lime": seed=-4: it must be an integer of at least 0'),
         (("runs = 20", 'runs = "many"'), "runs='many': it must be an integer of at least 2"),
         (('data = "rows.csv"', ""), 'stabgate.toml: gates."credit/lime": data is missing: CSV, Parquet or npz file'),
         (("k = 3\nshare = 0.9", ""), 'gates."credit/lime": nothing is required: give k'),
@@ -97,6 +100,23 @@ def test_flags_reach_a_gate_or_are_refused(write):
         (("max_drop = 0.1", 'baseline = "x"'), "baseline without max_drop"),
         (("[tool.stabgate]", "[tool.stabgate"), "cannot be read as TOML"),
         (("[tool.", "["), "the table is called [tool.stabgate], found [stabgate]"),
+        (("[tool.stabgate]", "runs = 4\n[tool.stabgate]"), "the key 'runs' stands outside [tool.stabgate]"),
+        (("[tool.stabgate]", "[tool]\nruns = 4\n[tool.stabgate]"), "the key 'runs' stands outside [tool.stabgate]"),
+        (
+            ("[tool.stabgate]", "rums = 4\n[tool.stabgate]"),
+            "stabgate.toml: unknown key 'rums'; did you mean 'runs', below [tool.stabgate]?",
+        ),
+        (
+            ("[tool.stabgate]\n", "[tool.stabgat]\n"),
+            "stabgate.toml: unknown table [tool.stabgat]; did you mean [tool.stabgate]?",
+        ),
+        (("[tool.stabgate]\n", "[tools.stabgate]\n"), "unknown table [tools]; did you mean [tool.stabgate]?"),
+        (
+            ('[tool.stabgate.gates."credit/lime"]', '[tool.gates."credit/lime"]'),
+            'unknown table [tool.gates]; did you mean [tool.stabgate.gates."name"]?',
+        ),
+        (("[tool.stabgate]", "[[gate]]\n[tool.stabgate]"), "unknown table [gate]; did you mean [tool.stabgate.gates"),
+        (("[tool.stabgate]", "[tool.ruff]\n[tool.stabgate]"), "unknown table [tool.ruff]; [tool.stabgate] is what is"),
         (
             (
                 '[tool.stabgate.gates."credit/lime"]\n',
@@ -111,6 +131,16 @@ def test_what_cannot_be_meant_is_refused_with_file_key_and_value(write, change, 
     assert text != GOOD
     with pytest.raises(sg.InputError, match=re.escape(message)):
         read_config(write(text), {})
+
+
+def test_tables_of_others_stay_theirs_in_pyproject_but_not_slips_of_stabgate(write):
+    others = "[project]\nname = 'x'\n[tool.ruff]\nruns = 3\n[tool.setuptools]\n"
+    assert len(read_config(write(GOOD + others, "pyproject.toml"), {}).gates) == 2
+    for slip in ("stabgat", "stab-gate", "Stabgate", "stabgates"):
+        for text in (others, GOOD):
+            write(text + f"[tool.{slip}]\nruns = 3\n", "pyproject.toml")
+            with pytest.raises(sg.InputError, match=rf"pyproject.toml: unknown table \[tool.{slip}\]; did you mean"):
+                find_config(None)
 
 
 def test_where_a_configuration_is_looked_for(write):
@@ -169,6 +199,12 @@ def test_tables_come_from_csv_parquet_and_npz(write, tmp_path):
     np.savez(tmp_path / "d.npz", X=np.ones((3, 2)), y=np.zeros(3))
     np.savez(tmp_path / "o.npz", X=np.array([{}, 1], dtype=object))
     (tmp_path / "d.pkl").write_bytes(b"")
+    (tmp_path / "garbage.npz").write_bytes(b"no archive at all")
+    whole = bytearray((tmp_path / "d.npz").read_bytes())
+    whole[150:200] = bytes(50)
+    (tmp_path / "damaged.npz").write_bytes(whole)
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as file:
+        file.writestr("notes", "hello")
 
     def load(**given):
         return load_data(given, "data", folder=tmp_path, where="gate x: ")[0]
@@ -183,13 +219,103 @@ def test_tables_come_from_csv_parquet_and_npz(write, tmp_path):
     for given, message in (
         ({"data": "d.csv", "drop": "labl"}, "drop names the column 'labl', which is not in it; did you mean 'label'?"),
         ({"data": "d.csv", "index": "key"}, "index names the column 'key'"),
-        ({"data": "d.npz", "array": "Z"}, "has no array 'Z' (there: X, y)"),
+        ({"data": "d.npz", "array": "Z"}, "gate x: data = 'd.npz': has no array 'Z' (there: X, y); say which: array"),
         ({"data": "o.npz"}, "arrays of objects are pickles"),
+        ({"data": "garbage.npz"}, "garbage.npz': is no npz file"),
+        ({"data": "damaged.npz"}, "damaged.npz': an array of it cannot be read: it is damaged"),
+        ({"data": "text.npz"}, "text.npz': 'notes' is no array"),
         ({"data": "none.csv"}, "gate x: data = 'none.csv': there is no such file or folder"),
         ({"data": "d.pkl"}, "pickles run code when they are read"),
     ):
-        with pytest.raises(sg.InputError, match=re.escape(message)):
+        with pytest.raises(sg.InputError, match=re.escape(message)) as caught:
             load(**given)
+        assert "allow_pickle" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2,\n3,4,\n", "line 2 has 3 fields and the header 2; every row needs as many: a comma at the end"),
+        ("a,b\n1,2\n3,4,5\n", "line 3 has 3 fields and the header 2"),
+        ("a,b\n\n1,2\n\n3\n", "line 5 has 1 field and the header 2; every row needs as many: a field that is not"),
+        ('a,b\n"1\n\n1",2\n3,4,5\n', "line 5 has 3 fields"),
+        ('a,b\n"1,2\n3,4\n', "the row in lines 2 to 3 has 1 field and the header 2; is a quote never closed?"),
+    ],
+)
+def test_rows_of_a_csv_file_have_as_many_fields_as_its_header(tmp_path, text, message):
+    (tmp_path / "d.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(sg.InputError, match=re.escape(f"gate x: data = 'd.csv': {message}")):
+        load_data({"data": "d.csv"}, "data", folder=tmp_path, where="gate x: ")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_quotes_line_ends_and_blank_lines_of_a_csv_file_are_no_fields(tmp_path, end):
+    lines = ["\ufeffa,b", '"x,y",1', "", f'"p{end}q",2', ",3", "   ", f"{'z' * 140_000},4", '"say ""hi""",5', "", ""]
+    (tmp_path / "d.csv").write_bytes(end.join(lines).encode())
+    frame, _ = load_data({"data": "d.csv"}, "data", folder=tmp_path, where="")
+    assert list(frame.columns) == ["a", "b"]
+    assert frame["b"].tolist() == [1, 2, 3, 4, 5]
+    assert frame["a"].fillna("").str[:8].tolist()[::4] == ["x,y", 'say "hi"']
+    assert frame["a"].isna().tolist() == [False, False, True, False, False]
+
+
+def test_columns_that_a_model_does_not_know_are_named(tmp_path):
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["age", "income", "tenure"])
+    label = rows["age"] > 0
+    model = LogisticRegression().fit(rows, label)
+    for data, message in (
+        (
+            rows.assign(id=1, label=0),
+            "data: it has columns 'id', 'label', which the model was not fitted on: drop takes",
+        ),
+        (rows.drop(columns="age"), "data: it lacks column 'age' of the model (the model's: 'age', 'income', 'tenure')"),
+        (
+            rows.rename(columns={"income": "incom"}),
+            "lacks column 'income' of the model (nearest: 'incom' for 'income')",
+        ),
+    ):
+        with pytest.raises(sg.InputError, match=re.escape(message)):
+            check_columns(data, model, "data")
+    check_columns(rows[["tenure", "age", "income"]], model, "data")
+    check_columns(rows.to_numpy(), model, "data")
+    check_columns(rows.assign(id=1), LogisticRegression().fit(rows.to_numpy(), label), "data")
+    chosen = make_pipeline(make_column_transformer(("passthrough", ["age"])), LogisticRegression()).fit(rows, label)
+    check_columns(rows.drop(columns="tenure"), chosen, "data")  # it takes what it needs, by name
+    with pytest.raises(sg.InputError, match="lacks column 'age' of the model"):
+        check_columns(rows.drop(columns="age"), chosen, "data")
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
+def test_boosters_know_their_columns(kind):
+    library = pytest.importorskip(kind)
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["years of age", "income"])
+    label = (rows["income"] > 0).astype(int)
+    matrix, quiet = (library.DMatrix, "verbosity") if kind == "xgboost" else (library.Dataset, "verbose")
+    for data, named in ((rows, True), (rows.to_numpy(), False)):
+        model = library.train({quiet: -(kind == "lightgbm")}, matrix(data, label=label), 2)
+        check_columns(rows, model, "data")
+        if named:
+            with pytest.raises(sg.InputError, match="it has column 'id', which the model was not fitted on"):
+                check_columns(rows.assign(id=1), model, "data")
+
+
+@pytest.mark.parametrize(
+    ("index", "given", "ids"),
+    [
+        ([3, 7, 9], ["3", "7"], [3, 7]),
+        (["c1", "c2", "03"], ["c1", "03"], ["c1", "03"]),
+        (["3", "7", "9"], [3], ["3"]),
+        ([1.5, 2.0, 3.0], ["1.5", "2.0"], [1.5, 2.0]),
+        ([3, "3", 4], ["3", "x"], ["3", "x"]),
+    ],
+)
+def test_ids_are_matched_as_the_data_have_them(index, given, ids):
+    assert as_ids(given, pd.DataFrame({"a": [0, 0, 0]}, index=index)) == ids
+    assert as_ids(2, None) == 2
 
 
 def test_images_come_from_a_folder(tmp_path):

@@ -135,7 +135,7 @@ def test_exit_codes_of_what_is_not_a_failure(project, capsys):
     assert run(capsys, "credit/raises")[0] == 3
     flags = ["--config=stabgate.toml", "credit/shaky"]
     assert run(capsys, *flags, "--data=other.csv")[0] == 2
-    Path("bare.toml").write_text("[tool.other]\n", encoding="utf-8")
+    Path("bare.toml").write_text("", encoding="utf-8")
     straddling = [
         "--config=bare.toml",
         "--data=rows.csv",
@@ -171,6 +171,80 @@ def test_wrong_usage_has_its_own_exit_code_and_says_what_is_wrong(project, capsy
     assert code == 2
     assert out == ""
     assert message in err
+
+
+def test_without_a_configuration_it_says_where_it_looked(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], ["--runs=10"], ["some/gate"], ["--data=rows.csv"]):
+        code, out, err = run(capsys, *arguments)
+        assert (code, out) == (2, "")
+        assert f"no configuration was found in {tmp_path}: it has no stabgate.toml, and no pyproject.toml" in err
+        assert "stabgate init writes one" in err
+    assert "explainer is missing" in err
+
+
+@pytest.mark.parametrize(
+    ("rows", "ids"),
+    [("r1,r3", ["r1", "r3"]), ("r4", ["r4"]), ('["r0", "r2"]', ["r0", "r2"]), ("2", None), ("sample", None)],
+)
+def test_rows_are_ids_a_number_or_a_sample(project, capsys, rows, ids):
+    code, out, err = run(capsys, "credit/shaky", f"--rows={rows}", "--json=r.json")
+    assert code == 1, out + err
+    measured = [row["id"] for row in SessionReport.load("r.json").gates[0].record["rows"]]
+    assert measured == ids or (ids is None and len(measured) == {"2": 2, "sample": 6}[rows])
+
+
+def test_rows_of_an_index_of_numbers_and_ids_that_are_not_there(project, capsys):
+    text = CONFIG.replace('drop = "label"\nindex = "id"', 'drop = ["label", "id"]')
+    Path("stabgate.toml").write_text(text, encoding="utf-8")
+    assert run(capsys, "credit/shaky", "--rows=3,5", "--json=r.json")[0] == 1
+    assert [row["id"] for row in SessionReport.load("r.json").gates[0].record["rows"]] == ["3", "5"]
+    code, out, _ = run(capsys, "credit/shaky", "--rows=c1")
+    assert code == 2
+    assert "rows names 'c1', which is not among the 6 row ids of X (the first: 0, 1, 2)" in out
+
+
+def test_columns_that_the_model_does_not_know_are_wrong_usage(project, capsys):
+    Path("stabgate_test_explainers.py").write_text(
+        "import pandas as pd\nfrom sklearn.linear_model import LinearRegression\n"
+        "def model():\n    rows = pd.read_csv('rows.csv')[['age', 'income', 'tenure']]\n"
+        "    return LinearRegression().fit(rows, rows.age)\n",
+        encoding="utf-8",
+    )
+    flags = ["--name=lime", "--model=stabgate_test_explainers:model", "--explainer=lime", "-k", "2", "--drop=label"]
+    Path("stabgate.toml").write_text('[tool.stabgate]\ndata = "rows.csv"\n', encoding="utf-8")
+    code, out, _ = run(capsys, *flags)
+    assert code == 2
+    assert "data = 'rows.csv': it has column 'id', which the model was not fitted on: drop takes columns out" in out
+
+
+def python(*arguments: str, stdout: int) -> tuple[int, str]:
+    command = [sys.executable, "-m", "stabgate.cli", *arguments]
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("doctor",), 0), (("run", "--help"), 0), (("run", "credit/shaky", "--json=r.json"), 1)]
+)
+def test_a_reader_that_went_changes_no_exit_code(project, arguments, code):
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        assert python(*arguments, stdout=write) == (code, "")
+    finally:
+        os.close(write)
+    assert Path("r.json").exists() == ("--json=r.json" in arguments)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [("--help",), ("run", "credit/shaky")])
+def test_a_full_disk_is_said_in_one_line(project, arguments):
+    with open("/dev/full", "w") as full:
+        code, err = python(*arguments, stdout=full.fileno())
+    assert code == 2
+    assert err == "stabgate: standard output cannot be written to (No space left on device)\n"
 
 
 def test_a_gate_that_cannot_be_measured_as_written_does_not_stop_others(project, capsys):

@@ -7,13 +7,18 @@ import hashlib
 import html.parser
 import json
 import re
+import unicodedata
 from dataclasses import replace
 
 import measured_sessions as sessions
+import numpy as np
 import pytest
 
+import stabgate as sg
 from stabgate.cli import main
 from stabgate.errors import MissingDependencyError
+from stabgate.gate import judge_min_k_stability
+from stabgate.report.evidence import with_details
 from stabgate.report.html import LIMIT, render_html
 from stabgate.report.session import GateReport, SessionReport
 from stabgate.report.view import comparisons_of, views_of
@@ -98,6 +103,26 @@ def test_names_that_nobody_should_have_make_a_page(name):
     text.encode("utf-8")
     assert ">49<" not in text
     assert len(Tags(text).tags) == len(Tags(page_of(gate("plain"))).tags)
+
+
+def test_what_cannot_be_seen_is_written_out_in_every_name(tmp_path):
+    names = ["line\none", "\x1b[31mred", "\u202eleft", "plain"]
+    rows = sessions.rows(3).iloc[:, :4].set_axis(names, axis=1).set_axis(["a\tb", "\x07", "c"])
+
+    def explain(X, seed):
+        return sessions.MEANS[:4] + 0.5 * np.random.default_rng(seed).normal(size=4)
+
+    explainer = sg.explainers.Custom(explain, name="e\x1bx")
+    judged = judge_min_k_stability(sg.measure_k_stability(explainer, rows, runs=10), k=4, name="gate\x1b\nname")
+    shown = with_details([sessions.reported("gate\x1b\nname", judged, tmp_path)])
+    text = render_html(SessionReport(tuple(shown), False, "\x9b", "2026-11-30T09:00:00+00:00"))
+    own, block = text[: text.index('<script type="application/json"')], Tags(text).scripts[0][1]
+    assert not [c for c in own + block if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"]
+    assert "<bdi>gate\\x1b\\nname</bdi>" in own
+    data = json.loads(block)
+    assert set(data["features"]) <= {"line\\none", "\\x1b[31mred", "\\u202eleft", "plain"}
+    assert {row["id"] for row in data["rows"]} == {"a\\tb", "\\x07", "c"}
+    assert not re.search(r"\\u(00[0189]|20)|\\[nrt]", block.replace("\\\\", ""))  # JSON's own escapes
 
 
 def test_words_of_the_overview(session):

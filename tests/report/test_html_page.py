@@ -10,7 +10,11 @@ from dataclasses import replace
 import measured_sessions as sessions
 import pytest
 
+import stabgate as sg
+from stabgate.gate import judge_min_k_stability
+from stabgate.report.evidence import with_details
 from stabgate.report.html import LIMIT, write_html
+from stabgate.report.session import SessionReport
 
 pytestmark = pytest.mark.browser
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
@@ -208,6 +212,35 @@ def test_charts_have_a_table_that_says_the_same(page):
     k = lime.locator("figure", has=page.get_by_role("heading", name="k per row"))
     cells = [row.split("\t") for row in k.locator("tbody tr").all_inner_texts()]
     assert sum(int(cell) for row in cells for cell in row[1:]) == 10  # every row is in one bar
+
+
+def test_counts_of_rows_and_values_of_k_have_whole_ticks(visit, tmp_path):
+    gates = []
+    for rows in (1, 3, 5, 12):
+        made = sg.measure_k_stability(sessions.noisy(0.01), sessions.rows(rows), runs=10)
+        gates.append(sessions.reported(f"{rows} rows", judge_min_k_stability(made, k=3), tmp_path))
+    write_html(SessionReport(tuple(with_details(gates)), True, "", "2026-11-30"), tmp_path / "few.html")
+    page = visit(tmp_path / "few.html")
+    open_all(page)
+    figures = page.locator("figure", has=page.get_by_role("heading", name="k per row"))
+    for figure in figures.all():
+        figure.locator(".ytick text").first.wait_for()
+        for axis in ("ytick", "xtick"):
+            ticks = [int(text) for text in figure.locator(f".{axis} text").all_text_contents()]
+            assert len(ticks) == len(set(ticks)) >= 2
+    assert figures.count() == 4
+
+
+def test_the_comparison_with_a_baseline_has_whole_ticks_of_k(page):
+    page.evaluate("""() => {
+        const figure = changeChart({ changes: [["r1", 3, 2], ["r2", 3, 1]], before_k: {}, compared: {} });
+        figure.id = "changed";
+        document.body.append(figure);
+        figure.draw();
+    }""")
+    page.locator("#changed .xtick text").first.wait_for()
+    assert page.locator("#changed .xtick text").all_text_contents() == ["1", "2", "3"]
+    page.evaluate("document.getElementById('changed').remove()")
 
 
 def test_hover_says_what_a_cell_of_the_heat_map_is(page):

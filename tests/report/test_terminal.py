@@ -12,6 +12,7 @@ from sessions import HOSTILE, drop_gate, error_gate, fass_gate, k_gate, session
 
 from stabgate.report.bounded import bounded
 from stabgate.report.plain import cells, fit, pad, plain
+from stabgate.report.tables import KINDS, Sheet, aligned, fitted
 from stabgate.report.terminal import count, paint, reason, terminal
 from stabgate.verdict.verdicts import Outcome
 
@@ -66,6 +67,53 @@ def test_nothing_is_wider_than_the_terminal_and_every_verdict_is_there(width, ve
         assert len(table) >= len(gates)
     if width is None:
         assert "not shown at this width" not in text
+
+
+VERDICTS = [f"{outcome}{mark}" for outcome in Outcome for mark in ("", " (waived)", " (becomes the baseline)")]
+
+
+@st.composite
+def sheets(draw) -> Sheet:
+    headings, numeric, least, _ = KINDS[draw(st.sampled_from(sorted(KINDS)))]
+    word = st.text(st.characters(blacklist_categories=["Cc", "Cs", "Zs"]), max_size=40).map(plain)
+    cell = st.one_of(st.sampled_from(["-", "6/8 (75 %)", "0.700", "12,345"]), word)
+    verdict = st.sampled_from(VERDICTS)
+    row = st.tuples(*[cell] * (len(headings) - 1), verdict)
+    return Sheet(headings, numeric, least, tuple(draw(st.lists(row, min_size=1, max_size=4))))
+
+
+@settings(deadline=None, max_examples=300)
+@given(sheets(), st.integers(20, 200))
+def test_columns_are_aligned_at_every_width_and_nothing_is_cut_that_fits(sheet, width):
+    shown, dropped = fitted(sheet, width)
+    kept = [j for j, heading in enumerate(sheet.headings) if heading not in dropped]
+    assert [sheet.headings[0], sheet.headings[-1]] == [sheet.headings[kept[0]], sheet.headings[kept[-1]]]
+    found = aligned(shown)
+    widths = [cells(cell) for cell in found[0]]
+    assert sum(widths) + 2 * (len(widths) - 1) <= width
+    for row, was in zip(found, (sheet.headings, *sheet.rows), strict=True):
+        assert [cells(cell) for cell in row] == widths
+        for i, j in enumerate(kept):
+            if cells(was[j]) <= widths[i]:
+                assert row[i] == pad(was[j], widths[i], right=j in sheet.numeric)
+        assert row[-1].startswith(was[-1].split(" (")[0])
+
+
+@pytest.mark.parametrize("width", range(20, 201))
+def test_verdicts_and_numbers_stand_below_their_headings(width):
+    text = lines(*EVERY, width=width)
+    for i, line in enumerate(text):
+        if line.startswith("gate  "):
+            at = cells(line.removesuffix("verdict"))
+            for below in text[i + 1 :]:
+                if not re.search(r"(FAIL|PASS|NOT MEASURED|INCONCLUSIVE)( \(.*\)| …)?$", below):
+                    break
+                assert below[at:].startswith(("FAIL", "PASS", "NOT MEASURED", "INCONCLUSIVE"))
+
+
+def test_parts_of_a_gate_go_with_the_column_that_says_which_they_are():
+    narrow = lines(fass_gate(), width=30)
+    assert narrow[:2] == ["gate        FASS  verdict", "photos/ig  0.700  PASS"]
 
 
 def test_columns_go_in_the_order_of_their_importance():

@@ -59,6 +59,9 @@ const line = (c, at, vertical = true) => ({
   ...(vertical ? { x0: at, x1: at, y0: 0, y1: 1, yref: "paper" } : { y0: at, y1: at, x0: 0, x1: 1, xref: "paper" }),
 });
 
+// An axis of whole numbers that spans `span` of them: few of them get steps of a half from Plotly.
+const whole = (span) => (span <= 9 ? { dtick: 1 } : {});
+
 // Told apart by more than colour.
 const hatched = (c, colour, shape) => ({ color: colour, pattern: { shape, bgcolor: colour, fgcolor: c.raised, size: 7, solidity: 0.2 } });
 
@@ -107,6 +110,7 @@ function kChart(data) {
   const ks = Array.from({ length: last }, (_, i) => i + 1);
   const count = (k, i) => (data.k[k] || [0, 0])[i];
   const asked = data.required?.k;
+  const most = Math.max(...ks.map((k) => Math.max(count(k, 0) + count(k, 1), before[k] || 0)));
   const make = (c) => {
     const bars = (i, name, colour, pattern) => ({ type: "bar", x: ks, y: ks.map((k) => count(k, i)), name, marker: hatched(c, colour, pattern),
       hoverinfo: "text", hovertext: ks.map((k) => `k = ${k}: ${plural(count(k, i), "row")}` + (asked ? `, ${name}` : "")), textposition: "none" });
@@ -114,7 +118,7 @@ function kChart(data) {
     if (data.before_k) traces.push({ x: ks, y: ks.map((k) => before[k] || 0), mode: "lines+markers", name: "baseline", line: { shape: "hvh", color: c["c-before"], width: 2 },
       marker: { symbol: "diamond", size: 7 }, hoverinfo: "text", hovertext: ks.map((k) => `baseline, k = ${k}: ${plural(before[k] || 0, "row")}`) });
     return { traces, more: { barmode: "stack", bargap: 0.25, showlegend: traces.length > 1, shapes: asked ? [line(c, asked - 0.5)] : [],
-      xaxis: { title: { text: "k" }, dtick: last > 15 ? 5 : 1, showgrid: false, range: [0.4, last + 0.6] }, yaxis: { title: { text: "rows" }, rangemode: "tozero", tickformat: "d" } } };
+      xaxis: { title: { text: "k" }, dtick: last > 15 ? 5 : 1, showgrid: false, range: [0.4, last + 0.6] }, yaxis: { title: { text: "rows" }, rangemode: "tozero", tickformat: "d", ...whole(most) } } };
   };
   const heads = ["k", ...(asked ? ["rows that meet", "rows that do not"] : ["rows"]), ...(data.before_k ? ["baseline"] : [])];
   const line_of = (k) => [k, count(k, 0), ...(asked ? [count(k, 1)] : []), ...(data.before_k ? [before[k] || 0] : [])];
@@ -197,13 +201,14 @@ function fassChart(data) {
 
 function changeChart(data) {
   const kept = data.changes.slice(0, 15);
+  const values = kept.flatMap(([, a, b]) => [a, b]), span = Math.max(...values) - Math.min(...values);
   const make = (c) => ({
     traces: [
       { x: kept.flatMap(([, a, b]) => [a, b, null]), y: kept.flatMap((_, i) => [i, i, null]), mode: "lines", line: { color: c.soft, width: 2 }, hoverinfo: "skip", showlegend: false },
       { x: kept.map((row) => row[1]), y: kept.map((_, i) => i), mode: "markers", name: "baseline", marker: { symbol: "diamond-open", size: 10, color: c["c-before"], line: { width: 2 } }, hoverinfo: "text", hovertext: kept.map(([id, a]) => plain(`${id}: ${show(a)} before`)) },
       { x: kept.map((row) => row[2]), y: kept.map((_, i) => i), mode: "markers", name: "now", marker: { size: 10, color: c["c-keep"] }, hoverinfo: "text", hovertext: kept.map(([id, , b]) => plain(`${id}: ${show(b)} now`)) },
     ],
-    more: { showlegend: true, height: 110 + 24 * kept.length, xaxis: { title: { text: data.before_k ? "k" : "FASS" } },
+    more: { showlegend: true, height: 110 + 24 * kept.length, xaxis: { title: { text: data.before_k ? "k" : "FASS" }, ...(data.before_k ? whole(span) : {}) },
       yaxis: { tickvals: kept.map((_, i) => i), ticktext: kept.map(([id]) => plain(brief(id))), range: [kept.length - 0.4, -0.6], showgrid: false } },
   });
   const word = data.before_k ? "row" : "pair", { fell, rose, same, other } = data.compared;
