@@ -96,7 +96,6 @@ class Scorer(mlflow.pyfunc.PythonModel):
 @pytest.mark.slow
 def test_a_python_model_from_a_tracking_store_returns_a_frame(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    uri = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
     try:
         experiment = mlflow.create_experiment("credit", artifact_location=(tmp_path / "artifacts").as_uri())
@@ -106,7 +105,7 @@ def test_a_python_model_from_a_tracking_store_returns_a_frame(tmp_path, monkeypa
             )
         loaded = mlflow.pyfunc.load_model(logged.model_uri)
     finally:
-        mlflow.set_tracking_uri(uri)
+        mlflow.set_tracking_uri(None)
     result = sg.measure_k_stability(Shap(loaded, background=FRAME[:10]), FRAME[70:72], runs=3)
     centred = (FRAME[70:72] - FRAME[:10].mean()).to_numpy()
     np.testing.assert_allclose(result.attributions.values[0], centred * [2.0, -1.0], atol=1e-9)
