@@ -1,5 +1,7 @@
 """The command ``stabgate``: thin, every command is a module of `stabgate.commands` and calls the library.
 
+Such a module has HELP, DESCRIPTION, EPILOG and `add`, which gives its parser arguments and what to `run`.
+
 Exit codes: 0 done, 1 it failed, 3 it did not fail and something was not measured, 2 wrong usage.
 """
 
@@ -56,7 +58,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stabgate {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in COMMANDS:
-        import_module(f"stabgate.commands.{name}").add(commands)
+        command = import_module(f"stabgate.commands.{name}")
+        command.add(
+            commands.add_parser(
+                name,
+                help=command.HELP,
+                description=command.DESCRIPTION,
+                epilog=command.EPILOG,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+        )
     return parser
 
 

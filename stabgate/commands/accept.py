@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+HELP = "make what a run measured the baseline"
+DESCRIPTION = "Make what a run measured the baselines of its regression gates: of all, or of those named."
 EPILOG = """examples:
   stabgate accept results.json --reason "retrained on March data"
   stabgate accept results.json credit/shap --reason "fewer background rows"
@@ -13,15 +14,8 @@ REPORT.json is what pytest --stabgate-json=REPORT.json wrote. All named gates ar
 """
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "accept",
-        help="make what a run measured the baseline",
-        description="Make what a run measured the baselines of its regression gates: of all, or of those named.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     parser.add_argument("report", metavar="REPORT.json")
     parser.add_argument("names", nargs="*", metavar="NAME", help="of a baseline; all of the report by default")
     parser.add_argument("--reason", required=True, help="why; it is kept in the baseline")

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+HELP = "attributions that were computed before"
+DESCRIPTION = (
+    "Attributions that were computed before. STABGATE_CACHE names the folder (or is 'off'), "
+    "STABGATE_CACHE_LIMIT its size in bytes."
+)
 EPILOG = """examples:
   stabgate cache info
   STABGATE_CACHE=/scratch/stabgate stabgate cache clear
 """
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    cache = commands.add_parser(
-        "cache",
-        help="attributions that were computed before",
-        description="Attributions that were computed before. STABGATE_CACHE names the folder (or is 'off'), "
-        "STABGATE_CACHE_LIMIT its size in bytes.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(cache: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     actions = cache.add_subparsers(required=True, metavar="ACTION")
     actions.add_parser("info", help="where it is and how large").set_defaults(run=_info)
     actions.add_parser("clear", help="drop every entry").set_defaults(run=_clear)

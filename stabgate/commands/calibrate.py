@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from typing import Any
 
 REPEATS = 8
+HELP = "repeat gates with an unchanged model; suggest runs, requirement and margin"
+DESCRIPTION = (
+    "Measures every selected gate several times, with the same model and disjoint seeds, and says how "
+    "often it would fail or be inconclusive although nothing changed, and which runs, requirement and max_drop "
+    "would seldom do so."
+)
 EPILOG = """examples:
   stabgate calibrate tests/test_explanations.py
   stabgate calibrate tests/test_explanations.py::test_order --repeats 12 --stabgate-runs=30
@@ -18,17 +23,8 @@ of its own, and the gates' requirements are compared with what an unchanged mode
 """
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "calibrate",
-        help="repeat gates with an unchanged model; suggest runs, requirement and margin",
-        description="Measures every selected gate several times, with the same model and disjoint seeds, and says how "
-        "often it would fail or be inconclusive although nothing changed, and which runs, requirement and max_drop "
-        "would seldom do so.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help=f"measurements (default {REPEATS})")
     parser.set_defaults(run=_calibrate, passes_on=True)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+HELP = "two reports or baselines side by side"
+DESCRIPTION = "Say which gates improved or fell between two documents, and what differs where they cannot be compared."
 EPILOG = """examples:
   stabgate compare before.json after.json
   stabgate compare stabgate-baselines results.json --max-drop 0.1
@@ -18,16 +19,8 @@ not be compared; 2 wrong usage.
 """
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "compare",
-        help="two reports or baselines side by side",
-        description="Say which gates improved or fell between two documents, and what differs where they cannot be "
-        "compared.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     parser.add_argument("before", metavar="A")
     parser.add_argument("after", metavar="B")
     parser.add_argument("--max-drop", type=float, default=None, metavar="X", help="by how much a value may fall")

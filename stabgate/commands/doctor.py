@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
+HELP = "versions, devices, what is installed and what each extra would add"
+DESCRIPTION = "Versions, devices, what is installed and what each extra would add; cache, baselines, plugin."
 EPILOG = """examples:
   stabgate doctor
   stabgate doctor > doctor.txt     for a report of a problem
@@ -23,15 +25,8 @@ ADDS = {
 }
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "doctor",
-        help="versions, devices, what is installed and what each extra would add",
-        description="Versions, devices, what is installed and what each extra would add; cache, baselines, plugin.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     parser.set_defaults(run=_doctor)
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+HELP = "stability of every measured version of a registered model"
+DESCRIPTION = (
+    "Every measurement of a registered model that was logged to MLflow, newest first. Records whose "
+    "settings differ from the newest of the same gate are marked: their numbers are not comparable."
+)
 EPILOG = """examples:
   stabgate history models:/credit
   stabgate history models:/credit@champion --tracking-uri http://localhost:5000
@@ -16,16 +21,8 @@ SHOWN = (
 )
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "history",
-        help="stability of every measured version of a registered model",
-        description="Every measurement of a registered model that was logged to MLflow, newest first. Records whose "
-        "settings differ from the newest of the same gate are marked: their numbers are not comparable.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     parser.add_argument("model", help="models:/NAME, models:/NAME/VERSION or models:/NAME@ALIAS")
     parser.add_argument("--tracking-uri", default=None, help="the store; default: MLFLOW_TRACKING_URI")
     parser.add_argument("--csv", default=None, metavar="FILE", help="write the whole table")

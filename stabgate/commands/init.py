@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
+HELP = "write a gate, a configuration and a GitHub workflow to begin from"
+DESCRIPTION = (
+    "Write a gate test, a model for it, a configuration for stabgate run and a GitHub workflow, with "
+    "comments; they pass as written."
+)
 EPILOG = """examples:
   stabgate init
   stabgate init credit && cd credit && pytest && stabgate run
@@ -20,16 +24,8 @@ FILES = {
 }
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "init",
-        help="write a gate, a configuration and a GitHub workflow to begin from",
-        description="Write a gate test, a model for it, a configuration for stabgate run and a GitHub workflow, with "
-        "comments; they pass as written.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="where; this folder by default")
     parser.set_defaults(run=_init)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+HELP = "sessions that wait to be logged to MLflow"
+DESCRIPTION = "Sessions that wait to be logged to MLflow."
 EPILOG = """examples:
   stabgate mlflow push
   stabgate mlflow push /tmp/stabgate-outbox
@@ -14,14 +15,8 @@ exit codes: 0 nothing waits any more, 1 something still does, 2 wrong usage
 """
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "mlflow",
-        help="sessions that wait to be logged to MLflow",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     push = actions.add_parser(
         "push",

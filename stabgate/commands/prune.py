@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+HELP = "delete the baselines that no gate uses"
+DESCRIPTION = "Delete the baselines, with their matrices, that no gate of a complete run used."
 EPILOG = """examples:
   pytest --stabgate-json=results.json && stabgate prune results.json
 
@@ -12,15 +13,8 @@ Only a complete run says which baselines are unused: every gate was collected, r
 """
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "prune",
-        help="delete the baselines that no gate uses",
-        description="Delete the baselines, with their matrices, that no gate of a complete run used.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     parser.add_argument("report", metavar="REPORT.json")
     parser.add_argument("--baselines", default=None, metavar="DIR", help="default: the folder that the report names")
     parser.set_defaults(run=_prune)

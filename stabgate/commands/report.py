@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stabgate.report.session import SessionReport
 
+HELP = "make a page of what a run measured"
+DESCRIPTION = "Write the report of a run in other forms. Nothing is measured and no verdict changes."
 EPILOG = """examples:
   stabgate report results.json --html out.html
   stabgate report results.json --markdown out.md --junit out.xml
@@ -19,15 +21,8 @@ have written.
 """
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "report",
-        help="make a page of what a run measured",
-        description="Write the report of a run in other forms. Nothing is measured and no verdict changes.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     parser.add_argument("report", metavar="REPORT.json")
     for form, (text, _) in FORMS.items():
         parser.add_argument(f"--{form}", default=None, metavar="FILE", help=text)

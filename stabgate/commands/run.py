@@ -10,6 +10,8 @@ from typing import Any
 
 from stabgate.commands.telling import say
 
+HELP = "measure and judge gates without pytest"
+DESCRIPTION = "Measure and judge the gates of a configuration, or the one that flags describe."
 EPILOG = """examples:
   stabgate run
   stabgate run credit/shap --config stabgate.toml --json results.json --html report.html
@@ -48,17 +50,10 @@ FLAGS = (
 ROWS = 'size of a seeded sample, ids with commas between them (c1,c3; one number alone is [3]), or "sample"'
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     from stabgate.pipeline.config import GATE_KEYS, INTEGER, NUMBER, OUTPUTS, PLACES
 
-    parser = commands.add_parser(
-        "run",
-        help="measure and judge gates without pytest",
-        description="Measure and judge the gates of a configuration, or the one that flags describe.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="gates to run; all of the configuration by default")
     parser.add_argument("--config", default=None, metavar="FILE", help="TOML file with tables [tool.stabgate]")
     one = parser.add_argument_group("the gate")
@@ -68,7 +63,7 @@ def add(commands: Any) -> None:
         key = GATE_KEYS[name]
         kind = int if key.kinds == (INTEGER,) else float if key.kinds == (NUMBER,) else str
         flag = f"--{name.replace('_', '-')}"
-        many = {"action": "append"} if name == "drop" else {}
+        many: dict[str, Any] = {"action": "append"} if name == "drop" else {}
         said = ROWS if name == "rows" else key.help
         one.add_argument(flag, dest=name, type=kind, default=None, metavar=kind.__name__.upper(), help=said, **many)
     one.add_argument(

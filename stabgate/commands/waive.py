@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+HELP = "let a known failure pass until a date"
+DESCRIPTION = "Let a gate that fails pass, visibly, until a date."
 EPILOG = """examples:
   stabgate waive credit/shap --until 2026-12-31 --reason "new model in December, TICKET-12"
 
@@ -13,15 +14,8 @@ again. What was not measured is never waived. To end a waiver early, take its li
 """
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "waive",
-        help="let a known failure pass until a date",
-        description="Let a gate that fails pass, visibly, until a date.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
     parser.add_argument("name", metavar="NAME", help="of the gate, as the table at the end of a run has it")
     parser.add_argument("--until", required=True, metavar="YYYY-MM-DD", help="the last day on which it passes")
     parser.add_argument("--reason", required=True)
