@@ -58,6 +58,7 @@ class Summary:
             return
         from datetime import UTC, datetime
 
+        from stabgate.baselines.folder import portable
         from stabgate.baselines.store import Baselines
         from stabgate.errors import StabgateError
         from stabgate.report.evidence import with_details
@@ -74,7 +75,7 @@ class Summary:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             settings=settings,
             environment=environment(),
-            baselines=self._keeping.shown,
+            baselines=portable(self._keeping.folder, self._config.rootpath),
             stored=tuple(Baselines(self._keeping.folder).names()),
         )
         if document:

@@ -45,16 +45,61 @@ def project_folder(start: Path | None = None) -> Path:
         InputError: a configuration cannot be read.
     """
     here = (Path.cwd() if start is None else Path(start)).resolve()
-    passed = []
-    for folder in (here, *here.parents):
-        passed.append(folder)
+    passed = _upwards(here)
+    for folder in passed:
         named = _named(folder)
         if named or (folder / FOLDER).is_dir():
             return folder / (named or FOLDER)
-        if (folder / ".git").exists():
-            break
     homes = [folder for folder in passed if any((folder / name).is_file() for name in CONFIGURATIONS)]
     return (homes or [here])[0] / FOLDER
+
+
+def portable(folder: Path, root: Path) -> str:
+    """How a report calls its baselines' folder, so that it is found wherever the project lies: from the top of the git
+    repository, or from `root` where there is none; the whole path where it lies elsewhere.
+    """
+    top = top_of(root)
+    folder = folder.resolve()
+    return folder.relative_to(top).as_posix() if folder.is_relative_to(top) else str(folder)
+
+
+def reported_folder(named: str, report: Path) -> Path:
+    """The folder that a report calls `named` (as `portable` does): the one that is there, looked for from here and from
+    the report upwards; where there is none yet, in the project that this folder belongs to.
+    """
+    if not named:
+        return project_folder()
+    here = Path.cwd().resolve()
+    for start in (here, report.resolve().parent):
+        for folder in _upwards(start):
+            if (folder / named).is_dir():
+                return folder / named
+    return top_of(here) / named
+
+
+def shown(folder: Path) -> Path:
+    """A folder as it is called from here, where it lies below."""
+    here = Path.cwd().resolve()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+
+def top_of(start: Path) -> Path:
+    """The top of the git repository that a folder lies in; else the nearest folder with a configuration, or itself."""
+    passed = _upwards(start.resolve())
+    if (passed[-1] / ".git").exists():
+        return passed[-1]
+    homes = [folder for folder in passed if any((folder / name).is_file() for name in CONFIGURATIONS)]
+    return (homes or passed)[0]
+
+
+def _upwards(start: Path) -> list[Path]:
+    """A folder and those above it, up to the top of a git repository."""
+    passed = []
+    for folder in (start, *start.parents):
+        passed.append(folder)
+        if (folder / ".git").exists():
+            break
+    return passed
 
 
 def _named(folder: Path) -> str:

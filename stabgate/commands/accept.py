@@ -24,13 +24,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _accept(options: argparse.Namespace) -> int:
-    from stabgate.baselines import FOLDER
+    from pathlib import Path
+
     from stabgate.baselines.adopting import accept
+    from stabgate.baselines.folder import reported_folder, shown
     from stabgate.baselines.store import Baselines
     from stabgate.report.session import SessionReport
 
     report = SessionReport.load(options.report)
-    baselines = Baselines(options.baselines or report.baselines or FOLDER)
+    baselines = Baselines(options.baselines or shown(reported_folder(report.baselines, Path(options.report))))
     for name, what in accept(report, options.names, baselines, reason=options.reason):
         print(f"{name}: {what}, {baselines.path(name)}")
     return 0

@@ -21,13 +21,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _prune(options: argparse.Namespace) -> int:
-    from stabgate.baselines import FOLDER
+    from pathlib import Path
+
     from stabgate.baselines.adopting import prune
+    from stabgate.baselines.folder import reported_folder, shown
     from stabgate.baselines.store import Baselines
     from stabgate.report.session import SessionReport
 
     report = SessionReport.load(options.report)
-    baselines = Baselines(options.baselines or report.baselines or FOLDER)
+    baselines = Baselines(options.baselines or shown(reported_folder(report.baselines, Path(options.report))))
     done = prune(report, baselines)
     for path in done.deleted:
         print(f"deleted {path}")

@@ -26,10 +26,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _waive(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from stabgate.baselines.folder import project_folder, whoami
+    from stabgate.baselines.folder import project_folder, shown, whoami
     from stabgate.baselines.waivers import WAIVERS, add_waiver
 
-    folder = Path(options.baselines) if options.baselines else project_folder()
+    folder = Path(options.baselines) if options.baselines else shown(project_folder())
     waiver = add_waiver(folder, options.name, until=options.until, reason=options.reason, by=whoami())
     print(f"{options.name} is waived {waiver} ({folder / WAIVERS})")
     return 0

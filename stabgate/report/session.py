@@ -98,7 +98,7 @@ class SessionReport:
         created: time in UTC, ISO 8601.
         settings: of the run: runs, seed, threshold, ...
         environment: versions, platform, git commit, URL of the CI job where there is one.
-        baselines: folder of the baselines.
+        baselines: folder of the baselines, from the top of the git repository (or the project's root folder).
         stored: names of the baselines that were in it when the run ended.
     """
 

@@ -8,6 +8,7 @@ import pytest
 from records import of_fass, of_k
 
 import stabgate as sg
+from stabgate.baselines.folder import portable
 from stabgate.baselines.store import Baselines
 from stabgate.cli import main
 from stabgate.measure.record import Record
@@ -23,6 +24,30 @@ def gate(name: str, record: Record | None, kind: str = "regression", message: st
 def report(*gates: GateReport, because: str = "", stored: tuple[str, ...] = ()) -> SessionReport:
     when = "2026-01-02T03:04:05+00:00"
     return SessionReport(gates, not because, because, when, baselines="stabgate-baselines", stored=stored)
+
+
+def test_the_folder_of_the_project_is_found_wherever_the_command_is_given(tmp_path, monkeypatch, capsys):
+    project = tmp_path / "project"
+    for folder in ("docs", "out", "stabgate-baselines"):
+        (project / folder).mkdir(parents=True)
+    found = report(gate("credit/shap", of_k()))
+    found.save(project / "out" / "ci.json")
+    home = Baselines(project / "stabgate-baselines")
+    for i, here in enumerate((project / "docs", tmp_path, project)):
+        monkeypatch.chdir(here)
+        report(gate("credit/shap", of_k(seed=i))).save(project / "out" / "ci.json")
+        assert main(["accept", str(project / "out" / "ci.json"), "--reason", "x"]) == 0
+        assert home.read("credit/shap").record.seed == i
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / ".git").mkdir()
+    (tmp_path / "elsewhere" / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere" / "deep")
+    found.save("ci.json")
+    assert main(["accept", "ci.json", "--reason", "a first one"]) == 0  # there is none yet
+    assert Baselines(tmp_path / "elsewhere" / "stabgate-baselines").names() == ["credit/shap"]
+    assert "elsewhere/stabgate-baselines/credit/shap.json" in capsys.readouterr().out
+    assert portable(project / "a" / "b", project) == "a/b"
+    assert portable(tmp_path / "b", project) == str(tmp_path / "b")
 
 
 @pytest.fixture
