@@ -6,6 +6,8 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from stabgate.baselines import find_baseline
+from stabgate.baselines.document import Baseline
 from stabgate.cost import Cost
 from stabgate.errors import InputError
 from stabgate.gate import Judged, check_policy, conclude, k_replay
@@ -82,7 +84,7 @@ def judge_no_regression(
     now = Record.of(result)
     label = called or _label(baseline, name)
     regression_requirement(now, max_drop=max_drop, k=k, baseline=label)  # a wrong option needs no baseline
-    before, found = _before(baseline, name, now)
+    before, found, accepted = _before(baseline, name, now)
     label = called or found or label
     explainer = str(now.explainer.get("explainer", "explainer"))
     verdict = judge_regression(now, before, max_drop=max_drop, k=k, name=name or explainer, baseline=label)
@@ -91,18 +93,22 @@ def judge_no_regression(
     else:
         images = result.cost.predictions + result.cost.forward + result.cost.reference_forward
         cost = Cost(rows=images, rows_asked=images, seconds=result.cost.seconds)
-    verdict = replace(verdict, cost=cost, notes=(*verdict.notes, *result.notes()))
+    verdict = replace(verdict, cost=cost, notes=(*verdict.notes, *accepted, *result.notes()))
     seen = replay or (k_replay(result) if isinstance(result, KStability) else fass_replay(result))
     message = "" if verdict.passed else regression_failure_text(verdict, replay=seen)
     return Judged(verdict, message, result, before)
 
 
-def _before(baseline: Any, name: str | None, now: Record) -> tuple[Record, str]:
-    """The earlier measurement, wherever it is; and what exactly was found, where the address does not say that."""
+def _before(baseline: Any, name: str | None, now: Record) -> tuple[Record, str, tuple[str, ...]]:
+    """The earlier measurement, wherever it is; what exactly was found, where the address does not say that; and who
+    accepted it.
+    """
+    if isinstance(baseline, Baseline):
+        return baseline.record, "", (f"the baseline was {baseline.accepted}",)
     if isinstance(baseline, Record):
-        return baseline, ""
+        return baseline, "", ()
     if isinstance(baseline, (KStability, Fass)):
-        return Record.of(baseline), ""
+        return Record.of(baseline), "", ()
     wanted = name if baseline is None else baseline
     if not isinstance(wanted, (str, os.PathLike)) or not str(wanted):
         found = "nothing" if wanted is None else type(wanted).__name__
@@ -114,15 +120,13 @@ def _before(baseline: Any, name: str | None, now: Record) -> tuple[Record, str]:
         from stabgate.tracking import registry_baseline
 
         record, found = registry_baseline(str(wanted), name=name, like=now)
-        return record, f"baseline {wanted} ({found})"
+        return record, f"baseline {wanted} ({found})", ()
     if scheme_of(str(wanted)):
         raise InputError(
             f"baseline {str(wanted)!r} is not the address of one{nearest_scheme(str(wanted), ('models',))} (a baseline "
             "is a name, a path to a baseline file, models:/name@alias or models:/name/version)"
         )
-    from stabgate.baselines import read_baseline
-
-    return read_baseline(os.fspath(wanted)), ""
+    return _before(find_baseline(os.fspath(wanted)), name, now)
 
 
 def _label(baseline: Any, name: str | None) -> str:

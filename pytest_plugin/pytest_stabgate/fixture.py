@@ -6,7 +6,8 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from stabgate.baselines.names import is_address
 from stabgate.baselines.store import Baselines
 from stabgate.baselines.waivers import WaivedWarning
 from stabgate.budget import Budget
-from stabgate.errors import InputError, StabgateError, StabilityError
+from stabgate.errors import InconclusiveWarning, InputError, StabgateError, StabilityError
 from stabgate.gate import Judged, conclude, judge_min_k_stability, measuring_defaults, refuse_unknown_options
 from stabgate.gate_fass import judge_min_fass
 from stabgate.gate_regression import judge_no_regression
@@ -36,6 +37,7 @@ from stabgate.sequential import measure_whole
 from stabgate.verdict.verdicts import Outcome, Verdict
 
 T = TypeVar("T")
+M = TypeVar("M", KStability, Fass)
 
 
 class Gate:
@@ -66,6 +68,7 @@ class Gate:
             self._settings |= {n: parse(n, v, f"stabgate marker: {n}") for n, v in marker.kwargs.items()}
         self._gates = 0
         self._compared: set[str] = set()  # baselines of this test
+        self._open: list[tuple[KStability | Fass | None, GateReport]] = []  # measured, or tried to, and not judged yet
         self.used = False
         self.unjudged: list[tuple[KStability | Fass, str]] = []
         self.reports: list[GateReport] = []
@@ -73,11 +76,7 @@ class Gate:
     def measure_k_stability(self, explainer: Any, X: Any, **measuring: Any) -> KStability:
         """`stabgate.measure_k_stability` with the run's settings."""
         __tracebackhide__ = True
-        self.used = True
-        try:
-            result = self._measure(explainer, X, measuring)
-        except StabgateError as error:
-            raise self._shortened(error) from self._cause(error)
+        result = self._opened("k-stability", explainer, lambda: self._measure(explainer, X, measuring))
         if not result.measured.any():
             self.unjudged.append((result, "no row could be explained"))
         return result
@@ -113,11 +112,7 @@ class Gate:
     def measure_fass(self, explainer: Any, images: Any, **measuring: Any) -> Fass:
         """`stabgate.measure_fass` with the run's seed."""
         __tracebackhide__ = True
-        self.used = True
-        try:
-            result = measure_fass(explainer, images, **{**self._seed, **measuring})
-        except StabgateError as error:
-            raise self._shortened(error) from self._cause(error)
+        result = self._opened("FASS", explainer, lambda: measure_fass(explainer, images, **{**self._seed, **measuring}))
         if all(pair.fass is None for pair in result.pairs):
             first = result.pairs[0]
             self.unjudged.append((result, f"no pair has a score; the first: {first.status} ({first.reason})"))
@@ -189,7 +184,7 @@ class Gate:
         assert stored
 
         def compared() -> Judged:
-            before = Baselines(self._keeping.folder).read(stored).record
+            before = Baselines(self._keeping.folder).read(stored)
             return judge_no_regression(result, before, called=f"baseline {stored}", **options)
 
         update = self._keeping.update
@@ -274,10 +269,12 @@ class Gate:
             return verdict
         if waived:
             text = f"{verdict.outcome}: {label} is waived {waiver}: {'; '.join(verdict.reasons)}"
-            warnings.warn(WaivedWarning(text), stacklevel=3)
+            with heard(WaivedWarning):
+                warnings.warn(WaivedWarning(text), stacklevel=3)
             return verdict
         try:
-            return conclude(replace(judged, message=bounded(judged.message)), self._settings["inconclusive"])
+            with heard(InconclusiveWarning):
+                return conclude(replace(judged, message=bounded(judged.message)), self._settings["inconclusive"])
         except StabilityError as error:
             raise self._shortened(error) from self._cause(error)
 
@@ -327,15 +324,36 @@ class Gate:
             text = f"gate {label}: the budget of {budget} is for gates of k; FASS is measured as a whole"
             warnings.warn(pytest.PytestWarning(text), stacklevel=3)
 
+    def _opened(self, kind: str, explainer: Any, measure: Callable[[], M]) -> M:
+        """What is measured, noted until a gate judges it: a test that fails before that has measured nothing."""
+        __tracebackhide__ = True
+        self.used = True
+        name, source = str(self._request.node.name), source_of(explainer)
+        report = GateReport(name, kind, "measured for a gate", self._test, None, place=_place(3), source=source)
+        try:
+            result = measure()
+        except Exception as error:
+            self._open.append((None, replace(report, message=str(error) or type(error).__name__)))
+            if isinstance(error, StabgateError):
+                raise self._shortened(error) from self._cause(error)
+            raise
+        self._open.append((result, replace(report, message="the test failed before a gate judged what was measured")))
+        return result
+
+    def end_failed(self) -> None:
+        """What a test measured, or tried to, and no gate judged, once it failed."""
+        self.reports += [report for _, report in self._open]
+
     def _judged(self, given: Any) -> None:
         """A result of one method out of several has their pairs."""
 
-        def same(result: KStability | Fass) -> bool:
+        def same(result: KStability | Fass | None) -> bool:
             if isinstance(result, Fass) and isinstance(given, Fass):
                 return any(pair is given.pairs[0] for pair in result.pairs)
             return result is given
 
         self.unjudged = [entry for entry in self.unjudged if not same(entry[0])]
+        self._open = [entry for entry in self._open if not same(entry[0])]
 
     def _label(self) -> str:
         name = str(self._request.node.name)
@@ -361,7 +379,15 @@ class Gate:
         return error.__cause__ if self._request.config.getoption("fulltrace") else None
 
 
-def _place() -> tuple[str, int] | None:
-    """File and line of the call in the test."""
-    frame = sys._getframe(2)
+@contextmanager
+def heard(category: type[Warning]) -> Iterator[None]:
+    """Within the block such a warning is one, also under ``-W error``: what is let through must pass, visibly."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", category)
+        yield
+
+
+def _place(depth: int = 2) -> tuple[str, int] | None:
+    """File and line of the call in the test, that many calls above."""
+    frame = sys._getframe(depth)
     return frame.f_code.co_filename, frame.f_lineno

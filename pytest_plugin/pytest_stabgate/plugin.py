@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_stabgate.fixture import Gate
 
 PASSED = pytest.StashKey[bool]()
+FAILED = pytest.StashKey[bool]()
 GATE = pytest.StashKey["Gate"]()
 SESSION_SEED = pytest.StashKey[int]()
 EVIDENCE = pytest.StashKey[str]()
@@ -130,7 +131,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     # What an earlier attempt of this test left (pytest-rerunfailures) is not part of this one.
     if GATE in item.stash:
         del item.stash[GATE]
-    item.stash[PASSED] = False
+    item.stash[PASSED] = item.stash[FAILED] = False
     item.user_properties[:] = [entry for entry in item.user_properties if not entry[0].startswith("stabgate.")]
 
 
@@ -138,7 +139,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield
     if call.when == "call":
-        item.stash[PASSED] = report.passed
+        item.stash[PASSED], item.stash[FAILED] = report.passed, report.failed
     gate = item.stash.get(GATE, None)
     if call.when == "teardown" and gate is not None:
         import json
@@ -155,17 +156,22 @@ def stabgate(request: pytest.FixtureRequest) -> Iterator[Gate]:
 
     config = request.config
     given = (request, settings(config), config.stash[KEEPING], config.stash.get(EVIDENCE, None))
-    if config.getoption("stabgate_calibrate") is None:
-        gate = Gate(*given)
-    else:
-        from pytest_stabgate.calibrating import CalibratingGate
+    try:
+        if config.getoption("stabgate_calibrate") is None:
+            gate = Gate(*given)
+        else:
+            from pytest_stabgate.calibrating import CalibratingGate
 
-        gate = CalibratingGate(*given, repeats=config.getoption("stabgate_calibrate"))
+            gate = CalibratingGate(*given, repeats=config.getoption("stabgate_calibrate"))
+    except pytest.UsageError as error:  # of the marker
+        pytest.fail(str(error), pytrace=False)
     request.node.stash[GATE] = gate
     from pytest_stabgate.progress import progress_shown
 
     with progress_shown(config):
         yield gate
+    if request.node.stash.get(FAILED, False):
+        gate.end_failed()
     if not request.node.stash.get(PASSED, False):
         return
     if not gate.used:

@@ -131,6 +131,7 @@ class Summary:
     def _write(self, gates: Sequence[GateReport]) -> list[GateReport]:
         """Make measurements baselines; the gates, as what they say of it turned out."""
         clashing = self._clashing(gates)
+        self._problems += _shared_names(gates)
         found, written, same = [], 0, 0
         for gate in gates:
             if not gate.adopts:
@@ -197,12 +198,18 @@ class Summary:
         return gate.adopts
 
     def _improved(self, gate: GateReport) -> None:
+        from stabgate.baselines.names import is_address
+        from stabgate.verdict.regression import adopting
+
         verdict = gate.verdict
         if gate.kind == "regression" and gate.baseline and verdict is not None and verdict.fact("improved"):
-            self._lines.append(
-                f"baseline {gate.baseline}: {verdict.metric.removeprefix('drop of ')} is better now, {_value(gate)}; "
-                'accept it with --stabgate-update --stabgate-reason="..."'
+            how = (
+                adopting(gate.baseline)
+                if is_address(gate.baseline)
+                else 'accept it with --stabgate-update --stabgate-reason="..."'
             )
+            metric = verdict.metric.removeprefix("drop of ")
+            self._lines.append(f"baseline {gate.baseline}: {metric} is better now, {_value(gate)}; {how}")
 
     def _waivers(self, gates: Sequence[GateReport], *, complete: bool) -> None:
         for name, waiver in sorted(self._keeping.waivers.items()):
@@ -211,6 +218,23 @@ class Summary:
                 self._lines.append(f"waiver of {name} ({waiver}) is no longer needed: the gate passes; {REMOVE}")
             elif not named and complete:
                 self._lines.append(f"waiver of {name} ({waiver}) is of no gate that there is; {REMOVE}")
+
+
+def _shared_names(gates: Sequence[GateReport]) -> list[str]:
+    """What is wrong with names that several gates of a kind were given: waivers and tags go by the name."""
+    from stabgate.baselines.names import is_address
+
+    tests: dict[tuple[str, str], list[str]] = {}
+    for gate in gates:
+        by_itself = gate.name.split(" (")[0] == gate.test.split("::")[-1].split(" (")[0]
+        if not by_itself and (gate.kind != "regression" or is_address(gate.baseline)):
+            tests.setdefault((gate.kind, gate.name), []).append(gate.test)
+    return [
+        f"{len(found)} gates of {kind} are called {name!r} ({', '.join(dict.fromkeys(found))}): waivers and tags go by "
+        "the name, give each its own name="
+        for (kind, name), found in tests.items()
+        if len(found) > 1
+    ]
 
 
 REMOVE = "take it out of waivers.json"

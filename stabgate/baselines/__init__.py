@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from stabgate.baselines.document import Baseline
     from stabgate.measure.record import Record
 
 FOLDER = "stabgate-baselines"
@@ -25,9 +26,14 @@ def read_baseline(text: str, folder: str | os.PathLike[str] | None = None) -> Re
     Raises:
         InputError: there is none, its file is damaged or of another schema, or the name cannot be one.
     """
+    return find_baseline(text, folder).record
+
+
+def find_baseline(text: str, folder: str | os.PathLike[str] | None = None) -> Baseline:
+    """As `read_baseline`, with who accepted it."""
     from stabgate.baselines.names import is_address
     from stabgate.baselines.store import Baselines, load
 
     if is_address(text):
-        return load(text).record
-    return Baselines(FOLDER if folder is None else folder).read(text).record
+        return load(text)
+    return Baselines(FOLDER if folder is None else folder).read(text)

@@ -34,6 +34,9 @@ class Accepted:
     why: str
     on: str
 
+    def __str__(self) -> str:
+        return f"accepted on {self.on} by {self.by}: {self.why}"
+
 
 @dataclass(frozen=True)
 class Baseline:

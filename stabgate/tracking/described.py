@@ -69,7 +69,7 @@ def described_gate(gate: GateReport, session: SessionReport, *, gate_id: str, se
         "stabgate.not_finite": ", ".join(unusable),
         **{f"stabgate.model.{name}": value for name, value in source.items()},
     }
-    return Described(gate.name, _params(gate), metrics, _tags(tags), _dataset(record, gate), source)
+    return Described(gate.name, _params(gate), metrics, _tags(tags), _dataset(record), source)
 
 
 def described_session(session: SessionReport, *, session_id: str) -> Described:
@@ -155,7 +155,7 @@ def _numbers(gate: GateReport) -> dict[str, Any]:
         "met": verdict.met,
         "model_rows": cost.rows,
         "model_rows_asked": cost.rows_asked,
-        "model_calls": cost.calls,
+        "model_calls": None if gate.kind == "FASS" else cost.calls,  # passes of a network are counted in images
         "seconds": cost.seconds,
         "model_seconds": cost.model_seconds,
         **_compared(gate),
@@ -195,7 +195,7 @@ def _params(gate: GateReport) -> dict[str, str]:
     return flat(own)
 
 
-def _dataset(record: Mapping[str, Any], gate: GateReport) -> dict[str, str]:
+def _dataset(record: Mapping[str, Any]) -> dict[str, str]:
     """The rows or images that were explained; the digest is the same for the same ones, whatever explained them."""
     parts = record.get("rows") or record.get("pairs") or ()
     if not parts:
@@ -209,7 +209,7 @@ def _dataset(record: Mapping[str, Any], gate: GateReport) -> dict[str, str]:
     return {
         "name": "explained-images" if images else "explained-rows",  # MLflow's file store takes no spaces
         "digest": hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH],
-        "source": json.dumps({"test": gate.test, "columns": record.get("columns_hash")}),
+        "source": json.dumps({"columns": record.get("columns_hash")}),  # the same for all who explain these
         "profile": json.dumps(profile),
     }
 

@@ -34,7 +34,7 @@ def compare(now: Record, before: Record) -> Comparison:
     if now.runs != before.runs:
         differs.append(
             f"runs: {now.runs} now, {before.runs} before; k from different numbers of runs is not comparable: measure "
-            f"with runs={before.runs} (--stabgate-runs={before.runs})"
+            f"with runs={before.runs} (--stabgate-runs={before.runs}), and to the end (early=False)"
         )
     for found, unknown in (_instances(now, before), _features(now, before)):
         differs += found

@@ -115,6 +115,10 @@ def test_a_drop_fails_update_shows_it_and_writes_it_with_the_reason(gates, pytes
     assert "mean k fell by 1.978, from 3 to 1.022" in text
     assert "baseline credit/one: updated, stabgate-baselines/credit/one.json (mean k 3 -> 1" in text
     assert Baselines(pytester.path / "stabgate-baselines").read("credit/one").accepted.why == "other data"
+    run("-k", "one", "--stabgate-json=r.json")
+    [gate] = report(pytester)["gates"]
+    [note] = [note for note in gate["verdict"]["notes"] if note.startswith("the baseline was accepted on ")]
+    assert note.endswith(": other data")
     assert kept(pytester)["credit/two"] == 3.0  # a part of the run touches only its own
     better = run("-k", "one")
     assert better.ret == 0
@@ -401,6 +405,7 @@ def test_a_waiver_lets_a_known_failure_through_until_its_date(gates, pytester):
     assert f"WaivedWarning: FAIL: floor is waived until {soon}: new model soon: 0 of 6 rows" in text
     assert "waiver of flor" in text
     assert "is of no gate that there is" in text
+    assert run("-W", "error", spread=2).ret == 0
     assert report(pytester)["gates"][0]["waived"] == f"until {soon}: new model soon"
     assert "waiver of floor" in run().stdout.str()  # it passes
     assert "is no longer needed: the gate passes" in run().stdout.str()

@@ -160,6 +160,7 @@ def test_a_wrong_marker_setting_fails_and_names_the_nearest(gates):
     part = PASSING.replace("    def test_steady", "    @pytest.mark.stabgate(treshold=0.5)\n    def test_steady")
     result = gates(part).runpytest()
     assert result.ret == 1
+    assert "settings.py" not in result.stdout.str()
     assert "unknown setting of the stabgate marker treshold; did you mean threshold?" in result.stdout.str()
 
 
@@ -253,3 +254,57 @@ def test_loading_imports_nothing_heavy():
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
     assert out.strip() == "[] ['stabgate']"
+
+
+def test_what_a_test_measured_before_it_failed_is_not_measured(gates):
+    """Whether it raised, or the test failed between measuring and judging; a skip is no failure."""
+    result = gates(
+        """
+    def test_raises(stabgate):
+        stabgate.measure_k_stability(noisy(0.01), X[:0])
+
+    def test_fails_between(stabgate):
+        found = stabgate.measure_k_stability(noisy(0.01), X, runs=5)
+        raise RuntimeError("something else")
+
+    def test_skips(stabgate):
+        stabgate.measure_k_stability(noisy(0.01), X, runs=5)
+        pytest.skip("not today")
+
+    def test_judges(stabgate):
+        found = stabgate.measure_k_stability(noisy(0.01), X, runs=20)
+        stabgate.assert_min_k_stability(found, k=2, name="judged")
+        assert False
+""",
+    ).runpytest("--stabgate-json=r.json")
+    result.assert_outcomes(failed=3, skipped=1)
+    text = result.stdout.str()
+    assert "NOT MEASURED test_raises: X has no rows" in text
+    assert "NOT MEASURED test_fails_between: the test failed before a gate judged what was measured" in text
+    assert "3 gates: 2 NOT MEASURED, 1 PASS" in text
+
+
+def test_a_name_belongs_to_one_gate(gates):
+    two = """
+    def test_{0}(stabgate):
+        stabgate.assert_min_k_stability(noisy(0.01), X, k={0}, runs=20, name="credit/same")
+"""
+    test = gates(two.format(2), two.format(3))
+    for workers in ((), ("-n", "2")):
+        result = test.runpytest(*workers)
+        assert result.ret == 1
+        result.assert_outcomes(passed=2)
+        assert re.search(
+            r"ERROR: 2 gates of k-stability are called 'credit/same' \(test_gates.py::test_., test_gates.py::test_.\)",
+            result.stdout.str(),
+        )
+
+
+def test_what_only_warns_passes_where_warnings_are_errors(gates):
+    straddles = """
+    def test_straddles(stabgate):
+        stabgate.assert_min_k_stability(noisy(0.3), X, k=3, share=0.5, runs=6, early=False, name="credit/near")
+"""
+    result = gates(straddles).runpytest("-W", "error", "--stabgate-inconclusive=warn")
+    assert "INCONCLUSIVE" in result.stdout.str()
+    result.assert_outcomes(passed=1, warnings=1)
