@@ -141,7 +141,7 @@ def calibrate_k(
     if not rates.acceptable:
         best = suggested
         if not suggested:
-            notes.append(f"no share of rows can be required at k = {k}: ask for a smaller k")
+            notes.append(_out_of_reach(k))
         elif suggested < share:
             notes.append("the requirement is closer to what is measured than the noise allows")
     runs = None
@@ -166,6 +166,16 @@ def calibrate_k(
         margin=margin,
         margin_rate=margin_rate,
         notes=tuple(notes),
+    )
+
+
+def _out_of_reach(k: int) -> str:
+    """What to do where no row keeps the first `k` features reliably; 2 is the smallest that can be required."""
+    if k > 2:
+        return f"no share of rows can be required at k = {k}: ask for a smaller k"
+    return (
+        f"no share of rows can be required at k = {k}, the smallest there is: no order is stable enough; an explainer "
+        "that varies less (more samples) or a lower threshold would help"
     )
 
 

@@ -46,6 +46,15 @@ def test_a_requirement_that_is_out_of_reach_fails_always_and_another_one_is_sugg
     assert "requirement: k >= 3 on 70 % of rows" in "\n".join(found.lines())
 
 
+@pytest.mark.parametrize(("k", "said"), [(3, "ask for a smaller k"), (2, "(more samples) or a lower threshold")])
+def test_where_no_order_is_stable_a_smaller_k_is_suggested_only_if_there_is_one(k, said):
+    found = calibrate_k(repeated([3.0] * ROWS), name="gate", k=k, share=0.9)
+    assert not found.suggested
+    [note] = [note for note in found.notes if f"no share of rows can be required at k = {k}" in note]
+    assert said in note
+    assert ("smaller k" in note) == (k == 3)
+
+
 def test_the_suggestion_is_four_standard_errors_below_what_is_measured():
     # d of two Gaussians 1 apart is 0.9 at a spread of about 0.29: these rows flip from seed to seed.
     results = repeated([0.01] * 5 + [0.27] * 5, repeats=6)

@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from typing import Any
 
 from stabgate.commands.telling import say
@@ -98,7 +99,7 @@ def _run(options: argparse.Namespace) -> int:
     from stabgate.pipeline.running import Runner, exit_code
     from stabgate.report.github import tell_github
 
-    config = read_config(find_config(options.config), _flags(options))
+    config = replace(read_config(find_config(options.config), _flags(options)), flags=_words(options))
     if "html" in config.outputs:
         from stabgate.report.html import check_html
 
@@ -147,6 +148,18 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         settings = dict(_setting(text) for text in options.set)
         given["explainer"] = {"name": given["explainer"], **settings}
     return given
+
+
+def _words(options: argparse.Namespace) -> tuple[str, ...]:
+    """The flags that were given, but for names and outputs, as words of a command line that gives them again."""
+    from stabgate.pipeline.config import PLACES, SETTINGS_ON_THE_COMMAND_LINE
+
+    words = [] if options.k is None else ["-k", str(options.k)]
+    for name in (*FLAGS, "set", *SETTINGS_ON_THE_COMMAND_LINE, *PLACES):
+        value = getattr(options, name)
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        words += [f"--{name.replace('_', '-')}={one}" for one in values]
+    return tuple(words)
 
 
 def _rows(text: str) -> Any:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def say(report: SessionReport, verbosity: int) -> None:
-    """Print problems, tables and the count."""
+    """Print problems, tables and the count; no test's failure has shown the messages of the gates."""
     from stabgate.report.terminal import paint, terminal
 
-    for line in terminal(report.gates, width=width(), verbosity=verbosity):
+    for line in terminal(report.gates, width=width(), verbosity=verbosity, messages=True):
         print(paint(line, colour=coloured()))
 
 

@@ -99,7 +99,7 @@ class GateConfig:
         name: of the gate; empty where the explainer's name is to serve.
         given: its keys, those of the top table where it has none of its own.
         settings: runs, seed, threshold, early, budget, inconclusive.
-        where: how messages call it.
+        where: how messages call it; empty for a gate that flags describe.
     """
 
     name: str
@@ -115,7 +115,10 @@ class GateConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """A run: its gates, the folder that relative paths and modules are looked up in, and what is written."""
+    """A run: its gates, the folder that relative paths and modules are looked up in, and what is written.
+
+    `flags` are those that were given, as words of a command line, without names and outputs.
+    """
 
     gates: tuple[GateConfig, ...]
     folder: Path
@@ -123,6 +126,7 @@ class Config:
     settings: Mapping[str, Any]
     outputs: Mapping[str, str] = field(default_factory=dict)
     baselines: str = ""
+    flags: tuple[str, ...] = ()
 
 
 def find_config(path: str | None) -> Path | None:

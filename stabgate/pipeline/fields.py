@@ -18,16 +18,25 @@ from stabgate.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+SEPARATORS = {";": "';'", "\t": "tabs"}  # that other programs write, and what messages call them
+LONGEST_HEADER = 60  # characters that a message shows
+
 
 def read_csv(path: Path, place: str) -> pd.DataFrame:
     """The file as pandas reads it; `place` is how messages call it.
 
     Raises:
-        InputError: a row has more or fewer fields than the header.
+        InputError: a row has more or fewer fields than the header, something else than commas stands between fields, or
+            the file is not UTF-8.
     """
     import pandas as pd
 
-    if "\r" not in _line_ends(path, place):
+    try:
+        ends = _line_ends(path, place)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise InputError(f"{place}: it is not UTF-8, byte 0x{byte:02x} was found: save it as UTF-8") from error
+    if "\r" not in ends:
         return pd.read_csv(path)
     with path.open(encoding="utf-8-sig") as file:  # where "\r" alone ends lines, pandas loses empty first fields
         return pd.read_csv(file)
@@ -43,9 +52,20 @@ def _line_ends(path: Path, place: str) -> tuple[str, ...]:
                 if wanted:
                     raise InputError(f"{place}: {_ragged(before + 1, rows.line_num, len(row), wanted)}")
                 wanted = len(row)
+                _check_separator(row, place)
             before = rows.line_num
         found: str | tuple[str, ...] = file.newlines or ()
     return (found,) if isinstance(found, str) else found
+
+
+def _check_separator(header: list[str], place: str) -> None:
+    """Refuse a header that is one field because something else than commas stands between its names."""
+    found = next((sign for sign in SEPARATORS if len(header) == 1 and sign in header[0].strip()), None)
+    if found is not None:
+        raise InputError(
+            f"{place}: fields are separated by {SEPARATORS[found]}, commas are expected: the header is one field, "
+            f"{header[0][:LONGEST_HEADER]!r}; save the file with commas"
+        )
 
 
 def _blank(row: list[str]) -> bool:

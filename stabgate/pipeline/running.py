@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabgate.baselines import FOLDER
+from stabgate.baselines.folder import portable
 from stabgate.baselines.names import is_address
 from stabgate.baselines.store import Baselines
 from stabgate.baselines.waivers import Waiver, read_waivers
@@ -19,7 +21,7 @@ from stabgate.gate import Judged, judge_min_k_stability, measuring_defaults
 from stabgate.gate_fass import judge_min_fass
 from stabgate.gate_regression import judge_no_regression
 from stabgate.measure.record import Record
-from stabgate.pipeline.config import FASS, MEASURED, REQUIRED, Config, GateConfig
+from stabgate.pipeline.config import FASS, FILES, MEASURED, REQUIRED, SHARED, Config, GateConfig
 from stabgate.pipeline.fitting import as_ids, check_columns
 from stabgate.pipeline.inputs import importing_from, load_data, load_model, make_explainer, sampled
 from stabgate.report.evidence import save_evidence, with_details
@@ -68,7 +70,7 @@ class Runner:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             settings=self._config.settings,
             environment=environment(),
-            baselines=self._shown,
+            baselines=portable(self._baselines.folder, self._config.folder),
             stored=tuple(self._baselines.names()),
         )
 
@@ -177,12 +179,12 @@ class Runner:
             return self._judged(
                 gate,
                 report,
-                lambda: judge_no_regression(result, self._baselines.read(name).record, called=called, **options),
+                lambda: judge_no_regression(result, self._baselines.read(name), called=called, **options),
             )
         message = (
             f"there is no baseline {name!r} in {self._shown}; create it with: "
-            f"{self._replay(gate)} --json=results.json && "
-            f'stabgate accept results.json {name} --reason="first"'
+            f"{self._replay(gate)} --json=results.json; "  # not &&: without the baseline its exit code is 3
+            f'stabgate accept results.json {shlex.quote(name)} --reason="first"'
         )
         return save_evidence(replace(report, message=message), result, self._evidence)
 
@@ -226,14 +228,18 @@ class Runner:
         return GateReport(name, gate.kind, asked, "", None)
 
     def _replay(self, gate: GateConfig) -> str:
-        import shlex
+        """The command that measures a gate again, alone and with the same flags."""
+        name = [] if not gate.name else [gate.name] if gate.where else [f"--name={gate.name}"]
+        source = self._config.source
+        found = source in ("command line", FILES[0]) or (source == SHARED and not Path(FILES[0]).is_file())
+        return shlex.join(["stabgate", "run", *name, *([] if found else [f"--config={source}"]), *self._flags(gate)])
 
-        config = (
-            []
-            if self._config.source in ("command line", "stabgate.toml", "pyproject.toml")
-            else [f"--config={self._config.source}"]
-        )
-        return shlex.join(["stabgate", "run", *([gate.name] if gate.name else []), *config])
+    def _flags(self, gate: GateConfig) -> list[str]:
+        """The flags that were given; a fresh seed is the one that it was."""
+        flags = list(self._config.flags)
+        if gate.settings["seed"] == self._config.settings["seed"] == "fresh":
+            flags = [*(flag for flag in flags if not flag.startswith("--seed=")), f"--seed={self._fresh}"]
+        return flags
 
 
 def exit_code(report: SessionReport, wrong: Iterable[str]) -> int:

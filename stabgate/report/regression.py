@@ -69,7 +69,10 @@ def _found(verdict: Verdict) -> str:
     text += f", from {_value(verdict.fact('before'))} to {_value(verdict.fact('now'))}"
     if verdict.interval is not None:
         low, high = verdict.interval
-        text += f" (95 % interval of the drop {low:.3g} to {high:.3g}, {chance(verdict.fact('p'))})"
+        p = chance(verdict.fact("p"))
+        fass = _required(verdict).metric == "FASS"  # its interval and its p are of one test
+        what, test = ("", "") if fass else (" of the plain mean", ", in which rows that vary less weigh more")
+        text += f" (95 % interval of the drop{what} {low:.3g} to {high:.3g}, {p}{test})"
     return text
 
 

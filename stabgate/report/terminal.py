@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from stabgate.report.bounded import bounded
 from stabgate.report.plain import cells, fit, plain
 from stabgate.report.session import GateReport
 from stabgate.report.tables import GAP, aligned, fitted, sheets, standing
@@ -19,17 +21,26 @@ COLOURS = {Outcome.FAIL: "1;31", Outcome.NOT_MEASURED: "31", Outcome.INCONCLUSIV
 LONGEST_NAME = 80  # columns
 LONGEST_REASON = 400  # characters
 INDENT = "    "
+UNMEASURED = re.compile(r" +(row .+ not measured|image .+: error): ")  # a line of a gate's message
 
 
-def terminal(gates: Sequence[GateReport], *, width: int | None = None, verbosity: int = 0) -> list[Line]:
+def terminal(
+    gates: Sequence[GateReport], *, width: int | None = None, verbosity: int = 0, messages: bool = False
+) -> list[Line]:
     """The lines.
 
     Args:
         gates: in the order in which they are to stand, problems first.
         width: columns of the terminal; None where nothing limits it, as in a log.
         verbosity: below 0: problems and the count; above 0: what is known of each gate beside its verdict as well.
+        messages: whether to show what the gates that did not pass say; pytest has shown it, as a test's failure.
     """
-    lines = [line for gate in gates if gate.outcome is not Outcome.PASS for line in _problem(gate, width)]
+    lines: list[Line] = []
+    for gate in gates:
+        if gate.outcome is not Outcome.PASS:
+            lines += _problem(gate, width)
+            if messages and verbosity == 0:
+                lines += _first_unmeasured(gate, width)
     if verbosity >= 0:
         for sheet in sheets(gates):
             shown, dropped = fitted(sheet, width)
@@ -38,7 +49,7 @@ def terminal(gates: Sequence[GateReport], *, width: int | None = None, verbosity
             if dropped and verbosity == 0:
                 lines += _folded(f"(not shown at this width: {', '.join(reversed(dropped))}; -v shows all)", width)
     if verbosity > 0:
-        lines += [line for gate in gates for line in _details(gate, width)]
+        lines += [line for gate in gates for line in _details(gate, width, messages=messages)]
     lines += [(("", ""),)] if verbosity >= 0 else []
     return [*lines, *_folded(count(gates), width)]
 
@@ -78,9 +89,23 @@ def _problem(gate: GateReport, width: int | None) -> list[Line]:
     return _coloured(str(gate.outcome), rest, width)
 
 
-def _details(gate: GateReport, width: int | None) -> list[Line]:
-    """One fact a line; nothing that the message of a failed test has said already."""
+def _first_unmeasured(gate: GateReport, width: int | None) -> list[Line]:
+    """Where rows or pairs were not measured: the first of them and why, as the gate's message has it."""
+    first = next((line for line in gate.message.splitlines() if UNMEASURED.match(line)), None)
+    return [] if first is None else _folded(INDENT + _one_line(first), width)
+
+
+def _details(gate: GateReport, width: int | None, *, messages: bool) -> list[Line]:
+    """One fact a line; what the message of a failed test says stands in it alone where `messages` are shown."""
     lines: list[Line] = [(("", ""),), *_coloured(str(gate.outcome), f" {fit(plain(gate.name), LONGEST_NAME)}", width)]
+    told = messages and gate.outcome is not Outcome.PASS and bool(gate.message)
+    for name, text in _facts(gate) + ([] if told else _whys(gate)):
+        if text:
+            lines += _folded(f"{INDENT}{name}: {_one_line(text)}", width)
+    return [*lines, *(_message(gate.message, width) if told else [])]
+
+
+def _facts(gate: GateReport) -> list[tuple[str, str]]:
     verdict = gate.verdict
     facts = [("asked", gate.asked), ("test", gate.test), ("baseline", gate.baseline), ("waived", gate.waived)]
     if verdict is not None:
@@ -90,13 +115,19 @@ def _details(gate: GateReport, width: int | None) -> list[Line]:
             ("measured", f"{verdict.measured} of {verdict.n}"),
             ("cost", f"{verdict.cost.rows:,} model rows in {verdict.cost.seconds:.1f} s"),
         ]
-        facts += [("reason", text) for text in verdict.reasons] + [("note", text) for text in verdict.notes]
-    elif gate.message:
-        facts.append(("reason", gate.message))
-    for name, text in facts:
-        if text:
-            lines += _folded(f"{INDENT}{name}: {_one_line(text)}", width)
-    return lines
+    return facts
+
+
+def _whys(gate: GateReport) -> list[tuple[str, str]]:
+    if gate.verdict is None:
+        return [("reason", gate.message)]
+    return [("reason", text) for text in gate.verdict.reasons] + [("note", text) for text in gate.verdict.notes]
+
+
+def _message(message: str, width: int | None) -> list[Line]:
+    """Each line of a message on its own."""
+    shown = [plain(line.rstrip()) for line in bounded(message).splitlines() if line.strip()]
+    return [line for text in shown for line in _folded(INDENT + text, width)]
 
 
 def _row(row: Sequence[str]) -> Line:

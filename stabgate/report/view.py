@@ -301,7 +301,9 @@ class Comparison:
 
 
 def comparisons_of(session: SessionReport) -> list[Comparison]:
-    """One for each set of k gates whose k are comparable: one model, rows, features, runs and settings ([K] Def. 2)."""
+    """One for each set of k gates whose k are comparable: one model, target, rows, features, runs and settings ([K]
+    Definition 2).
+    """
     import json
 
     groups: dict[str, dict[str, tuple[str, Mapping[str, Any]]]] = {}
@@ -310,8 +312,10 @@ def comparisons_of(session: SessionReport) -> list[Comparison]:
         if record is None or record.get("metric") != "k-stability":
             continue
         rows = [(row["id"], row["hash"]) for row in record["rows"]]
+        targets = [record["explainer"].get("target"), [row["target"] for row in record["rows"]]]
         scope = [record["model"], record["model_hash"], rows, record["features"], record["runs"], record["settings"]]
-        method = json.dumps([record["explainer"], record["seed"], [row["target"] for row in record["rows"]]])
+        scope.append(targets)
+        method = json.dumps([record["explainer"], record["seed"]])
         groups.setdefault(json.dumps(scope), {}).setdefault(method, (gate.name, record))
     return [found for group in groups.values() if (found := _compare(list(group.values()))) is not None]
 

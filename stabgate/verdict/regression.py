@@ -216,10 +216,11 @@ def _notes(case: _Rows | _Pairs, found: Drop | None, requirement: RegressionRequ
         notes.append(f"the verdict hinges on a drop within 1e-9 of {exact(margin)}: another machine may differ")
     if drop < 0 and (found.p_rose <= LEVEL or -drop > margin + HINGE):
         rose = f"{requirement.metric} rose by {-drop:.3g}, from {found.before:.4g} to {found.now:.4g}"
+        p = "p of a rise" + chance(found.p_rose).removeprefix("p")
         if found.p_rose <= LEVEL:
-            notes.append(f"{rose} ({chance(found.p_rose)}); {adopting(requirement.baseline)}")
+            notes.append(f"{rose} ({p}); {adopting(requirement.baseline)}")
         else:
-            notes.append(f"{rose}, which may be chance ({chance(found.p_rose)})")
+            notes.append(f"{rose}, which may be chance ({p})")
     return [*notes, *case.notes()]
 
 

@@ -239,12 +239,22 @@ def test_tables_come_from_csv_parquet_and_npz(write, tmp_path):
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 fields and the header 2"),
         ("a,b\n\n1,2\n\n3\n", "line 5 has 1 field and the header 2; every row needs as many: a field that is not"),
         ('a,b\n"1\n\n1",2\n3,4,5\n', "line 5 has 3 fields"),
+        ("a;b\n1;2\n", "fields are separated by ';', commas are expected: the header is one field, 'a;b'; save"),
+        ("\n age\tincome\n1,5\t2\n", "fields are separated by tabs, commas are expected"),
         ('a,b\n"1,2\n3,4\n', "the row in lines 2 to 3 has 1 field and the header 2; is a quote never closed?"),
     ],
 )
 def test_rows_of_a_csv_file_have_as_many_fields_as_its_header(tmp_path, text, message):
     (tmp_path / "d.csv").write_text(text, encoding="utf-8")
     with pytest.raises(sg.InputError, match=re.escape(f"gate x: data = 'd.csv': {message}")):
+        load_data({"data": "d.csv"}, "data", folder=tmp_path, where="gate x: ")
+
+
+@pytest.mark.parametrize(("text", "encoding", "byte"), [("a,größe\n1,2\n", "latin-1", "f6"), ("a,b\n", "utf-16", "ff")])
+def test_a_csv_file_that_is_not_utf_8_says_so(tmp_path, text, encoding, byte):
+    (tmp_path / "d.csv").write_text(text, encoding=encoding)
+    message = f"gate x: data = 'd.csv': it is not UTF-8, byte 0x{byte} was found: save it as UTF-8"
+    with pytest.raises(sg.InputError, match=re.escape(message)):
         load_data({"data": "d.csv"}, "data", folder=tmp_path, where="gate x: ")
 
 

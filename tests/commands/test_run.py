@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -85,7 +86,7 @@ def test_a_configuration_from_a_shell(project):
     assert lines[:3] == [
         "FAIL credit/shaky: 0 of 6 rows meet k >= 3, 6 are needed (90 %)",
         "NOT MEASURED credit/steady: there is no baseline 'credit/steady' in stabgate-baselines; create it with: "
-        'stabgate run credit/steady --json=results.json && stabgate accept results.json credit/steady --reason="first"',
+        'stabgate run credit/steady --json=results.json; stabgate accept results.json credit/steady --reason="first"',
         "NOT MEASURED credit/raises: 6 of 6 rows were not measured and count as not met",
     ]
     assert "4 gates: 1 FAIL, 2 NOT MEASURED, 1 PASS" in lines
@@ -113,6 +114,67 @@ def test_a_configuration_from_a_shell(project):
     assert float(found["stabgate.credit/shaky.estimate"]) == 0.0
     assert int(found["stabgate.credit/shaky.instances"]) == 6
     assert "replay: stabgate run credit/shaky" in shaky.find("failure").text
+
+
+def test_why_rows_were_not_measured_and_which_are_worst(project, capsys):
+    _, out, _ = run(capsys, "credit/raises")
+    assert re.search(r"^    row 'r0' not measured: .*no licence", out, re.M)
+    assert out.count("no licence") == 1
+    _, out, _ = run(capsys, "-v")
+    assert out.count("no licence") == 5
+    assert re.search(r"^      row 'r\d': k = \d: 'age' and 'income' cannot be told apart", out, re.M)
+    assert "reason: " not in out
+
+
+FLAGS = ["--explainer=stabgate_test_explainers:shaky", "--data=rows.csv", "--drop=label", "-k", "3"]
+FLAGS += ["--share=0.5", "--threshold=0.95"]
+LIME = ["--explainer=lime", "--set=num_samples=70", "--set=discretize_continuous=false", "--target=0", "-k", "3"]
+LIME += ["--model=stabgate_test_model:model", "--data=the rows.csv", "--index=id", "--background-rows=5"]
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [
+        ([*FLAGS, "--name=my gate", "--rows=r1,r3", "--seed=3"], "stabgate run '--name=my gate' -k 3 --data=rows.csv"),
+        ([*FLAGS, "--config=bare.toml", "--drop=id", "--seed=fresh"], "stabgate run --config=bare.toml -k 3 --data="),
+        (["credit/shaky", "--runs=20", "--rows=r1,r3", "--seed=5"], "stabgate run credit/shaky --rows=r1,r3 --runs=20"),
+        ([*LIME, "--config=bare.toml", "--rows=r1,r3", "--runs=6"], "stabgate run --config=bare.toml -k 3 --model="),
+    ],
+)
+def test_the_printed_command_gives_the_same_measurement(project, capsys, given, printed):
+    if given[0] == "--explainer=lime":
+        pytest.importorskip("lime")
+        Path("rows.csv").rename("the rows.csv")
+        Path("stabgate_test_model.py").write_text(
+            "import pandas as pd\nfrom sklearn.linear_model import LinearRegression\n"
+            "rows = pd.read_csv('the rows.csv', index_col='id')\n"
+            "model = LinearRegression().fit(rows, rows.age)\n",
+            encoding="utf-8",
+        )
+    Path("bare.toml").write_text("", encoding="utf-8")
+    _, out, err = run(capsys, *given, "-v", "--json=first.json", "--markdown=first.md")
+    command = re.search(r"^ +replay: (.*)$", out, re.M)
+    assert command, out + err
+    assert command[1].startswith(printed)
+    assert not {"--json", "--markdown", "--seed=fresh"} & set(re.split("[ =]", command[1]))
+    main([*shlex.split(command[1])[1:], "--json=again.json"])
+    first, again = (SessionReport.load(name).gates for name in ("first.json", "again.json"))
+    assert [gate.name for gate in first] == [gate.name for gate in again]
+    assert first[0].record == again[0].record
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX")
+def test_the_printed_command_creates_the_baseline(project, capsys):
+    flags = ["--explainer=stabgate_test_explainers:steady", "--data=rows.csv", "--drop=label", "--runs=11"]
+    for given in (["credit/steady", "--runs=14"], ["--name=credit/own", *flags, "--index=id", "--max-drop=0.2"]):
+        _, out, _ = run(capsys, *given)
+        command = re.search(r"create it with: (.*)$", out, re.M)
+        assert command, out
+        script = 'stabgate() { "$PYTHON" -m stabgate.cli "$@"; }; ' + command[1]
+        env = {**os.environ, "PYTHON": sys.executable}
+        subprocess.run(["sh", "-c", script], env=env, check=True, capture_output=True, timeout=120)
+        code, out, _ = run(capsys, *given)
+        assert code == 0, out
 
 
 def test_accepted_baselines_are_compared_with_and_waivers_let_through(project, capsys):

@@ -144,7 +144,15 @@ def test_methods_on_the_same_rows_are_compared_and_others_are_not(session):
     shaky, steady = ([row["k"] for row in records[name]["rows"]] for name in ("credit/lime", "steady"))
     assert found.shares[0][1] == sum(a >= b for a, b in zip(shaky, steady, strict=True)) / 10
     assert found.shares[1][0] == sum(b >= a for a, b in zip(shaky, steady, strict=True)) / 10
-    for field, value in (("runs", 21), ("settings", {"threshold": 0.8}), ("model_hash", "another")):
+    asked = {**records["steady"]["explainer"], "target": 1}
+    explained = [{**row, "target": "1"} for row in records["steady"]["rows"]]
+    for field, value in (
+        ("runs", 21),
+        ("settings", {"threshold": 0.8}),
+        ("model_hash", "another"),
+        ("explainer", asked),
+        ("rows", explained),
+    ):
         other = [
             replace(gate, record={**gate.record, field: value}) if gate.name.startswith("steady") else gate
             for gate in session.gates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -50,6 +51,29 @@ def test_quiet_and_verbose():
     assert "    note: features repeat exact values on 2 of 10 rows\n" in text
     assert "    waived: until 2026-02-01: vendor fixes it\n" in text
     assert "    cost: 12,345 model rows in 1.5 s\n" in text
+
+
+def test_messages_are_shown_where_no_test_has_shown_them():
+    row = "row 'r1' not measured: run 0: ValueError: \x1b[2J"
+    message = "\n  ".join(["NOT MEASURED: a", row, "and 5 more", "replay: stabgate run a"])
+    gate = replace(k_gate(), message=message)
+    assert "    row 'r1' not measured: run 0: ValueError: \\x1b[2J" in lines(gate, messages=True)
+    assert not [line for line in lines(gate, messages=True) if "more" in line or "replay" in line]
+    assert len(lines(gate, messages=True, verbosity=-1)) == 2
+    told = lines(gate, messages=True, verbosity=1)
+    at = told.index("    NOT MEASURED: a")
+    assert told[at + 1 : at + 4] == [
+        "      row 'r1' not measured: run 0: ValueError: \\x1b[2J",
+        "      and 5 more",
+        "      replay: stabgate run a",
+    ]
+    assert not [line for line in told if line.startswith(("    reason: ", "    note: "))]
+    assert max(map(cells, lines(gate, messages=True, verbosity=1, width=40))) <= 40
+    passed = lines(k_gate("a", 10, Outcome.PASS), messages=True, verbosity=1)
+    assert "    note: features repeat exact values on 2 of 10 rows" in passed
+    long = replace(gate, message="\n".join(["x" * 500] * 100) + "\n  replay: stabgate run a")
+    assert any("... cut here: " in line for line in lines(long, messages=True, verbosity=1))
+    assert lines(gate, verbosity=0) == lines(k_gate(), verbosity=0)
 
 
 @pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 100, 140, None])
@@ -136,8 +160,6 @@ def test_colour_marks_the_verdict_and_nothing_else():
 def test_each_problem_is_one_line_whatever_its_message_is():
     gate = error_gate()
     assert reason(k_gate()) == "7 of 10 rows meet k >= 3, 9 are needed (90 %)"
-    from dataclasses import replace
-
     many = replace(gate, message="first\n\n  second\x1b[2J\n" + "x" * 10_000)
     assert reason(many).startswith("first; second\\x1b[2J; xxx")
     assert len(reason(many)) == 400

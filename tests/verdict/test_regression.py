@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -240,7 +241,18 @@ def test_a_rise_is_reported_and_can_be_accepted():
     assert verdict.estimate == pytest.approx(-0.4)
     [note] = [note for note in verdict.notes if "rose" in note]
     assert "rose by 0.4" in note
+    assert "(p of a rise < 1e-06); " in note
     assert "stabgate accept" in note
+
+
+def test_a_rise_that_may_be_chance_has_the_p_of_a_rise():
+    before = measurement([3] * 4, halved=[halves(10, 30, 40, 20)] * 4)
+    now = measurement([3] * 4, halved=[halves(0, 20, 60, 20)] * 4, seed=1)
+    verdict = judged(now, before)
+    [note] = [note for note in verdict.notes if "chance" in note]
+    assert f"which may be chance (p of a rise = {1 - verdict.fact('p'):.2g})" in note
+    maps_text = regression_failure_text(judged(maps([[0.3], [0.4]]), maps([[0.5], [0.6]])), replay="pytest x")
+    assert "weigh more" not in maps_text
 
 
 @pytest.mark.parametrize(
@@ -322,6 +334,8 @@ def test_the_failure_says_what_fell_by_how_much_and_how_to_accept_it():
         "FAIL: credit: mean k may fall by at most 0.1 against credit/lime, it fell by 0.800, from 3 to 2.2"
     )
     assert "[10 of 10 rows measured in both, 50 runs]" in first
+    interval = r" \(95 % interval of the drop of the plain mean \S+ to \S+, "
+    assert re.search(interval + r"p < 1e-06, in which rows that vary less weigh more\) ", first)
     assert rest[:2] == ["  row 00: k fell from 3 to 1", "  row 01: k fell from 3 to 2"]
     assert "  and 2 more rows fell" in rest
     assert 'stabgate accept REPORT.json --reason "..."' in text
