@@ -19,7 +19,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("report", metavar="REPORT.json")
     parser.add_argument("names", nargs="*", metavar="NAME", help="of a baseline; all of the report by default")
     parser.add_argument("--reason", required=True, help="why; it is kept in the baseline")
-    parser.add_argument("--baselines", default=None, metavar="DIR", help="default: the folder that the report names")
+    parser.add_argument(
+        "--baselines", default=None, metavar="DIR", help="default: the one that the report names, in this project"
+    )
     parser.set_defaults(run=_accept)
 
 

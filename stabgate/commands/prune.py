@@ -9,14 +9,17 @@ DESCRIPTION = "Delete the baselines, with their matrices, that no gate of a comp
 EPILOG = """examples:
   pytest --stabgate-json=results.json && stabgate prune results.json
 
-Only a complete run says which baselines are unused: every gate was collected, ran and came to a verdict.
+Only a complete run says which baselines are unused: every gate was collected, ran and came to a verdict. What was not
+there when it ended is left alone.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument("report", metavar="REPORT.json")
-    parser.add_argument("--baselines", default=None, metavar="DIR", help="default: the folder that the report names")
+    parser.add_argument(
+        "--baselines", default=None, metavar="DIR", help="default: the one that the report names, in this project"
+    )
     parser.set_defaults(run=_prune)
 
 
