@@ -12,7 +12,8 @@ from stabgate.report.fass import score
 from stabgate.report.plain import plain
 from stabgate.report.session import GateReport, SessionReport, ordered
 from stabgate.report.text import ORDER, number, runs, share
-from stabgate.verdict.numbers import beside, exact, interval_beside
+from stabgate.verdict.kstability import needed_rows
+from stabgate.verdict.numbers import beside, exact, interval_beside, required_percent
 from stabgate.verdict.verdicts import FassRequirement, KRequirement, Outcome, RegressionRequirement, Verdict
 
 CHANGES = 100  # rows or pairs of a comparison that are listed
@@ -24,7 +25,7 @@ Named = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Bar:
-    """Where things stand on a scale, in percent of its length: interval, estimate and requirement."""
+    """Where things stand on a scale, in percent of its length: interval, estimate, and what ends are held against."""
 
     low: float
     high: float
@@ -151,7 +152,7 @@ def _bar(verdict: Verdict) -> Bar | None:
         return None
     low, high = verdict.interval or (estimate, estimate)
     need = {KRequirement: "share", FassRequirement: "score", RegressionRequirement: "max_drop"}[type(requirement)]
-    least = float(getattr(requirement, need))
+    least = float(verdict.fact("decided_at") or getattr(requirement, need))
     start, end = 0.0, 1.0
     if isinstance(requirement, RegressionRequirement):
         start, end = min(low, 0.0), max(high, 2 * least, 1e-9)
@@ -199,6 +200,10 @@ def _numbers(gate: GateReport) -> Named:
     found: dict[str, str] = {"required": text(requirement), "measured": measured(verdict)}
     found["95 % interval"] = interval(verdict)
     if isinstance(requirement, KRequirement):
+        line = verdict.fact("decided_at")
+        if line is not None and line != requirement.share:
+            needed = needed_rows(requirement.share, verdict.n)
+            found["decided at"] = f"{required_percent(round(line, 9))}, half a row below the {needed} that are needed"
         ends = verdict.fact("mean_k_interval")
         found |= {
             "median k": number(verdict.fact("median_k")),
