@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FIXTURE = "stabgate"
 SHOWN = 3  # tests that a reason names
+COLLECTING = ("python_files", "python_classes", "python_functions", "testpaths", "norecursedirs")  # ini keys
 NARROWING = ("--ignore", "--ignore-glob")  # flags that leave files out without a word
 
 
@@ -27,6 +28,7 @@ class Completeness:
         self.expected: set[str] = set()  # tests with a gate that were to run
         self.left_out: set[str] = set()  # tests with a gate, or perhaps with one, that were collected and not to run
         self.broken: set[str] = set()  # files that could not be collected, or were skipped as a whole
+        self.errors: set[str] = set()  # those that could not be collected
         self.ignored: set[str] = set()  # files with tests, or folders of them, that a conftest leaves out
         self.crashed = 0  # workers
         self.outcomes: dict[str, dict[str, str]] = {}  # by test and phase
@@ -51,6 +53,8 @@ class Completeness:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if not report.passed:
             self.broken.add(report.nodeid)
+        if report.failed:
+            self.errors.add(report.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "setup":
@@ -67,18 +71,39 @@ class Completeness:
             self.left_out |= set(sent["left_out"])
             self.broken |= set(sent["broken"])
             self.ignored |= set(sent["ignored"])
+            self.errors |= set(sent["errors"])
 
     def sent(self) -> dict[str, list[str]]:
         """What a worker saw, as plain values."""
-        return {name: sorted(getattr(self, name)) for name in ("expected", "left_out", "broken", "ignored")}
+        return {name: sorted(getattr(self, name)) for name in ("expected", "left_out", "broken", "ignored", "errors")}
 
     def passed(self, test: str) -> bool:
         """Whether a test ran to its end and passed."""
         found = self.outcomes.get(test, {})
         return all(found.get(phase) == "passed" for phase in ("setup", "call", "teardown")) and len(found) == 3
 
+    def unfinished(self, gates: Sequence[GateReport]) -> list[str]:
+        """Why this is no session that passed, whatever its gates say: what failed, crashed or did not run."""
+        not_run, _, failed = self._unjudged(gates)
+        return self._broken(not_run, failed, self.errors, "could not be collected")
+
     def missing(self, gates: Sequence[GateReport]) -> list[str]:
         """Why not every gate came to a verdict; empty where each did."""
+        not_run, skipped, failed = self._unjudged(gates)
+        unmeasured = {gate.name for gate in gates if gate.verdict is None} if not skipped else set()
+        reasons = [
+            _asked(self._config),
+            _narrowed(self._config),
+            *self._broken(not_run, failed, self.broken, "could not be collected or were skipped as a whole"),
+            _several(self.ignored, "were not collected (collect_ignore of a conftest, or a plugin)"),
+            _several(self.left_out, "were left out (-k, -m, --deselect, --lf, or a plugin that shards)"),
+            _several(skipped, "were skipped"),
+            _several(unmeasured, "came to no verdict"),
+        ]
+        return [reason for reason in reasons if reason]
+
+    def _unjudged(self, gates: Sequence[GateReport]) -> tuple[set[str], set[str], set[str]]:
+        """Tests with gates that did not run, were skipped, and failed before their last gate."""
         of_test: dict[str, list[GateReport]] = {}
         for gate in gates:
             of_test.setdefault(gate.test, []).append(gate)
@@ -91,17 +116,14 @@ class Completeness:
                 skipped.add(test)
             elif not self.passed(test) and not _failed_at_its_last_gate(found, of_test.get(test, [])):
                 failed.add(test)
-        unmeasured = {gate.name for gate in gates if gate.verdict is None} if not skipped else set()
-        reasons = [_asked(self._config), _narrowed(self._config)]
-        reasons += [f"{self.crashed} workers crashed"] if self.crashed else []
-        reasons += [
-            _several(self.broken, "could not be collected or were skipped as a whole"),
-            _several(self.ignored, "were not collected (collect_ignore of a conftest, or a plugin)"),
-            _several(self.left_out, "were left out (-k, -m, --deselect, --lf, or a plugin that shards)"),
+        return not_run, skipped, failed
+
+    def _broken(self, not_run: set[str], failed: set[str], files: set[str], what: str) -> list[str]:
+        reasons = [
+            f"{self.crashed} workers crashed" if self.crashed else "",
+            _several(files, what),
             _several(not_run, "did not run"),
-            _several(skipped, "were skipped"),
             _several(failed, "failed, and gates further down in them may not have run"),
-            _several(unmeasured, "came to no verdict"),
         ]
         return [reason for reason in reasons if reason]
 
@@ -136,6 +158,8 @@ def _narrowed(config: pytest.Config) -> str:
     flags = [flag for flag in NARROWING if any(a.split("=")[0] == flag for a in config.invocation_params.args)]
     if config.getoption("lf", False):
         flags.append("--lf")
+    overridden = [text.split("=")[0] for text in config.getoption("override_ini", None) or []]
+    flags += [f"-o {key}" for key in overridden if key in COLLECTING]
     if config.getoption("collectonly", False):
         flags.append("--collect-only")
     return f"{', '.join(flags)} left tests out" if flags else ""

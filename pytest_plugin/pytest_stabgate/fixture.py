@@ -236,9 +236,11 @@ class Gate:
         __tracebackhide__ = True
         try:
             return what()
-        except StabgateError as error:
-            self.reports.append(replace(report, message=str(error)))
-            raise self._shortened(error) from self._cause(error)
+        except Exception as error:
+            self.reports.append(replace(report, message=str(error) or type(error).__name__))
+            if isinstance(error, StabgateError):
+                raise self._shortened(error) from self._cause(error)
+            raise
 
     def _conclude(self, judge: Callable[[], Judged], report: GateReport, *, adopts: str = "") -> Verdict:
         """Judge, note what was found, and act on it."""
@@ -327,7 +329,6 @@ class Gate:
     def _opened(self, kind: str, explainer: Any, measure: Callable[[], M]) -> M:
         """What is measured, noted until a gate judges it: a test that fails before that has measured nothing."""
         __tracebackhide__ = True
-        self.used = True
         name, source = str(self._request.node.name), source_of(explainer)
         report = GateReport(name, kind, "measured for a gate", self._test, None, place=_place(3), source=source)
         try:
@@ -337,6 +338,7 @@ class Gate:
             if isinstance(error, StabgateError):
                 raise self._shortened(error) from self._cause(error)
             raise
+        self.used = True
         self._open.append((result, replace(report, message="the test failed before a gate judged what was measured")))
         return result
 

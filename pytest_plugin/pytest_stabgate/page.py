@@ -35,7 +35,12 @@ def check_html_file(config: pytest.Config) -> Path | None:
     file, flag = html_file(config), config.getoption(f"stabgate_{HTML}")
     if flag is not None and not flag.strip():
         raise pytest.UsageError(f"--stabgate-{HTML} is empty: it names a file")
+    document = config.getoption("stabgate_json")
     if file is not None:
+        if document and Path(config.invocation_params.dir, document).resolve() == file.resolve():
+            raise pytest.UsageError(
+                f"--stabgate-html and --stabgate-json both name {file}: give each a file of its own"
+            )
         if file.is_dir():
             raise pytest.UsageError(f"--stabgate-{HTML}: {file} is a folder; give the name of a file")
         from stabgate.report.html import check_html

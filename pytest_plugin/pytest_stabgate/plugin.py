@@ -139,7 +139,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield
     if call.when == "call":
-        item.stash[PASSED], item.stash[FAILED] = report.passed, report.failed
+        item.stash[PASSED] = report.passed
+    if call.when in ("setup", "call"):
+        item.stash[FAILED] = report.failed or hasattr(report, "wasxfail")
     gate = item.stash.get(GATE, None)
     if call.when == "teardown" and gate is not None:
         import json

@@ -65,13 +65,14 @@ class Summary:
         from stabgate.report.session import GateReport, SessionReport, environment, ordered
 
         gates = [GateReport.from_json(json.loads(text)) for found in self._gates.values() for text in found]
-        missing = self._completeness.missing(gates)
+        missing, unfinished = self._completeness.missing(gates), self._completeness.unfinished(gates)
         gates = with_details(self._write(gates))
         self._waivers(gates, complete=not missing)
         self.report = SessionReport(
             gates=ordered(gates),
             complete=not missing,
             incomplete_because="; ".join(missing),
+            unfinished="; ".join(unfinished),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             settings=settings,
             environment=environment(),
@@ -226,8 +227,7 @@ def _shared_names(gates: Sequence[GateReport]) -> list[str]:
 
     tests: dict[tuple[str, str], list[str]] = {}
     for gate in gates:
-        by_itself = gate.name.split(" (")[0] == gate.test.split("::")[-1].split(" (")[0]
-        if not by_itself and (gate.kind != "regression" or is_address(gate.baseline)):
+        if gate.named and (gate.kind != "regression" or is_address(gate.baseline)):
             tests.setdefault((gate.kind, gate.name), []).append(gate.test)
     return [
         f"{len(found)} gates of {kind} are called {name!r} ({', '.join(dict.fromkeys(found))}): waivers and tags go by "

@@ -48,10 +48,11 @@ def accept(report: SessionReport, names: Sequence[str], baselines: Baselines, *,
     if problems:
         others = "" if len(problems) == len(wanted) else "; name the others to accept them"
         raise InputError(f"nothing was accepted: {'; '.join(problems)}{others}")
+    there_before = {name: baselines.may_write(name) for name in records}  # all of them can be written, or none is
     done = []
     for name, record in records.items():
         assert isinstance(record, Record)
-        there = baselines.has(name)
+        there = there_before[name]
         changed = baselines.write(name, record, reason)
         done.append((name, ("updated" if there else "new") if changed else "unchanged"))
     return done

@@ -118,6 +118,15 @@ class Baselines:
             write_text(path, to_text(Baseline(name, accepted, record)))
             return True
 
+    def may_write(self, name: str) -> bool:
+        """Whether there is a baseline of this name already, which `write` may replace.
+
+        Raises:
+            InputError: the name cannot be one, or what is there is a folder or of a later schema.
+        """
+        self._known(name)
+        return self.has(name)
+
     def remove(self, name: str) -> list[Path]:
         """Delete a baseline and its matrices; returns the files that went."""
         path = self.path(name)

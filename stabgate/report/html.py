@@ -116,6 +116,8 @@ def _lead(session: SessionReport) -> str:
     total = len(session.gates)
     if not total:
         return "No gate came to a verdict."
+    if session.unfinished:
+        return f"The run did not finish: {plain(session.unfinished)}."
     passed = sum(gate.outcome is Outcome.PASS for gate in session.gates)
     gates = "gate" if total == 1 else "gates"
     if passed == total:

@@ -22,9 +22,9 @@ def junit(report: SessionReport) -> str:
     seconds = sum(gate.verdict.cost.seconds for gate in report.gates if gate.verdict is not None)
     counts = {
         "name": SUITE,
-        "tests": str(len(report.gates)),
+        "tests": str(len(report.gates) + bool(report.unfinished)),
         "failures": str(failures),
-        "errors": str(len(blocking) - failures),
+        "errors": str(len(blocking) - failures + bool(report.unfinished)),
         "skipped": "0",
         "time": f"{seconds:.3f}",
         "timestamp": report.created,
@@ -33,6 +33,10 @@ def junit(report: SessionReport) -> str:
     suite = ET.SubElement(suites, "testsuite", counts)
     for gate in sorted(report.gates, key=lambda gate: (gate.name, gate.kind)):
         suite.append(_case(gate))
+    if report.unfinished:
+        case = ET.SubElement(suite, "testcase", classname=SUITE, name="the run finished", time="0.000")
+        said = plain(report.unfinished)
+        ET.SubElement(case, "error", message=f"the run did not finish: {said}", type="NOT MEASURED").text = said
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -68,9 +68,10 @@ def _heading(report: SessionReport) -> str:
     )
     if all(gate.outcome is Outcome.PASS for gate in report.gates):
         said = f"all {len(report.gates)} gates pass" if len(report.gates) > 1 else "the gate passes"
-    return (
-        f"## {SYMBOLS[Outcome.FAIL if blocking else Outcome.PASS]} stabgate: {said}\n\n{escape(count(report.gates))}\n"
-    )
+    unfinished = f"\nThe run did not finish: {escape(report.unfinished, 1000)}\n" if report.unfinished else ""
+    symbol = SYMBOLS[Outcome.FAIL if blocking or unfinished else Outcome.PASS]
+    said += ", and the run did not finish" if unfinished else ""
+    return f"## {symbol} stabgate: {said}\n\n{escape(count(report.gates))}\n{unfinished}"
 
 
 def _listed(problems: Sequence[GateReport]) -> Iterator[str]:

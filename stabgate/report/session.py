@@ -60,6 +60,11 @@ class GateReport:
     evidence: str | None = None
 
     @property
+    def named(self) -> bool:
+        """Whether it was given its name; otherwise the test's stands for it, which tests of other files may share."""
+        return self.name.split(" (")[0] != self.test.split("::")[-1].split(" (")[0]
+
+    @property
     def outcome(self) -> Outcome:
         """The verdict's, or NOT MEASURED where an error came before one."""
         return Outcome.NOT_MEASURED if self.verdict is None else self.verdict.outcome
@@ -95,6 +100,8 @@ class SessionReport:
         complete: every gate there is was collected and came to a verdict: nothing was deselected, skipped, sharded
             away, interrupted or left out by an error. Only then may baselines that no gate used be called unused.
         incomplete_because: why not; empty where it is complete.
+        unfinished: tests with gates that failed before their last gate or did not run, files that could not be
+            collected, workers that crashed: whatever the gates there are say, this is no session that passed.
         created: time in UTC, ISO 8601.
         settings: of the run: runs, seed, threshold, ...
         environment: versions, platform, git commit, URL of the CI job where there is one.
@@ -110,6 +117,7 @@ class SessionReport:
     environment: Mapping[str, str] = field(default_factory=dict)
     baselines: str = ""
     stored: tuple[str, ...] = ()
+    unfinished: str = ""
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:

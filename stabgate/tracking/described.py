@@ -26,6 +26,7 @@ TAG_LENGTH = 5000
 DIGEST_LENGTH = 16  # characters
 SESSION, GATE_ID, VERDICT = "stabgate.session", "stabgate.gate_id", "stabgate.verdict"
 REGRESSION = "regression"  # the kind of gate that compares
+TAG, UNFINISHED = "stabgate.tag", "stabgate.unfinished"
 MODEL_NAME, MODEL_VERSION = "stabgate.model.name", "stabgate.model.version"
 # What a verdict is called in tags, worst first.
 WORDS = {
@@ -59,6 +60,7 @@ def described_gate(gate: GateReport, session: SessionReport, *, gate_id: str, se
         GATE_ID: gate_id,
         VERDICT: WORDS[gate.outcome],
         "stabgate.gate": gate.name,
+        TAG: tag_of_gate(gate),
         "stabgate.kind": gate.kind,
         "stabgate.requirement": gate.asked,
         "stabgate.test": gate.test,
@@ -86,12 +88,26 @@ def described_session(session: SessionReport, *, session_id: str) -> Described:
     tags = {
         **_origin(session),
         SESSION: session_id,
-        VERDICT: worst(gate.outcome for gate in session.gates),
+        VERDICT: worst(gate.outcome for gate in session.gates) if not session.unfinished else _unfinished(session),
+        UNFINISHED: session.unfinished,
         "stabgate.complete": "yes" if session.complete else f"no: {session.incomplete_because}",
     }
     environment = {n: v for n, v in session.environment.items() if n not in ("commit", "job")}
     params = flat({"setting": session.settings, "environment": environment})
     return Described(f"stabgate {session.created}", params, finite(numbers)[0], _tags(tags), {}, {})
+
+
+def _unfinished(session: SessionReport) -> str:
+    """The word for gates of a run that did not finish: at best that not everything was measured."""
+    return worst([*(gate.outcome for gate in session.gates), Outcome.NOT_MEASURED])
+
+
+def tag_of_gate(gate: GateReport) -> str:
+    """What stands for a gate among the tags of a version: a comparison may bear the name of another gate, and gates
+    without a name have that of their test, of which there may be one in every file.
+    """
+    name = gate.name if gate.named or not gate.test else gate.test
+    return f"{name}.drop" if gate.kind == REGRESSION else name
 
 
 def worst(outcomes: Iterable[Outcome]) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from stabgate.errors import StabgateError, TrackingError
 from stabgate.files import locked
 from stabgate.mlflow_store import connected, reason, shown
-from stabgate.tracking.described import GATE_ID, SESSION, VERDICT, Described, safe_name
+from stabgate.tracking.described import GATE_ID, SESSION, TAG, UNFINISHED, VERDICT, Described, safe_name
 from stabgate.tracking.outbox import OUTBOX, REPORT, Entry, lacks_manifest, lock_of, read, remove, waiting
 from stabgate.tracking.pictures import draw
 from stabgate.tracking.verdicts import Known, tag_versions, tested_version
@@ -50,8 +50,17 @@ def send(entry: Entry) -> tuple[str, ...]:
                 draw(entry.files_of(i))
                 _fill(client, entry, run_id, gate, entry.files_of(i), version)
             if version is not None:
-                known.append(Known(version.name, version.version, gate.name, gate.tags[VERDICT], run_id))
-        tag_versions(client, known, experiment=experiment, created=entry.created, complete=entry.complete)
+                known.append(
+                    Known(version.name, version.version, gate.tags.get(TAG, gate.name), gate.tags[VERDICT], run_id)
+                )
+        tag_versions(
+            client,
+            known,
+            experiment=experiment,
+            created=entry.created,
+            complete=entry.complete,
+            unfinished=UNFINISHED in entry.parent.tags,
+        )
         _fill(client, entry, parent_id, entry.parent, entry.folder / REPORT, None, artifact_path=REPORT)
     missing = sorted({gate.source["uri"] for gate in entry.gates if versions[_key(gate)] is None and _named(gate)})
     return tuple(f"{address} is not this version there, so its verdict is no tag of it" for address in missing)

@@ -14,6 +14,7 @@ from typing import Any
 from stabgate.logged_models import Version, find_version
 from stabgate.mlflow_store import is_missing
 from stabgate.tracking.described import WORDS, safe_name
+from stabgate.verdict.verdicts import Outcome
 
 OVERALL = "stabgate.verdict"
 WHEN = "stabgate.verdict.when"
@@ -51,13 +52,16 @@ def tag_of(gate: str) -> str:
     return f"{PREFIX}{safe_name(gate)}{SUFFIX}"
 
 
-def tag_versions(client: Any, known: Sequence[Known], *, experiment: str, created: int, complete: bool) -> None:
+def tag_versions(
+    client: Any, known: Sequence[Known], *, experiment: str, created: int, complete: bool, unfinished: bool
+) -> None:
     """Write the verdicts of one session.
 
     Args:
         experiment: where its runs are.
         created: milliseconds since 1970: tags of a later session stay.
         complete: it ran every gate there is.
+        unfinished: a test with gates failed before its last one, or did not run: no version passes by it.
     """
     for name, version in sorted({(one.name, one.version) for one in known}):
         mine = [one for one in known if (one.name, one.version) == (name, version)]
@@ -68,14 +72,25 @@ def tag_versions(client: Any, known: Sequence[Known], *, experiment: str, create
                 continue
             raise
         if int(there.get(WHEN) or 0) <= created:
-            _tag(client, name, version, mine, there, _gone(client, there, mine, experiment) if complete else set())
+            gone = _gone(client, there, mine, experiment) if complete else set()
+            _tag(client, name, version, mine, there, gone, unfinished=unfinished)
             client.set_model_version_tag(name, version, WHEN, str(created))
 
 
-def _tag(client: Any, name: str, version: str, mine: Sequence[Known], there: Mapping[str, str], gone: set[str]) -> None:
+def _tag(
+    client: Any,
+    name: str,
+    version: str,
+    mine: Sequence[Known],
+    there: Mapping[str, str],
+    gone: set[str],
+    *,
+    unfinished: bool,
+) -> None:
     found = {tag_of(one.gate): _worst([o.verdict for o in mine if o.gate == one.gate]) for one in mine}
     others = {tag: value for tag, value in there.items() if _is_of_a_gate(tag) and tag not in found}
-    overall = _worst([*found.values(), *(value for tag, value in others.items() if tag not in gone)])
+    known = [*found.values(), *(value for tag, value in others.items() if tag not in gone)]
+    overall = _worst([*known, *([WORDS[Outcome.NOT_MEASURED]] if unfinished else [])])
     if overall != PASS:  # "pass" is written last and taken away first
         client.set_model_version_tag(name, version, OVERALL, overall)
     for tag, verdict in found.items():

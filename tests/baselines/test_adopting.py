@@ -85,6 +85,20 @@ def test_what_was_measured_becomes_the_baseline(run, tmp_path):
     assert Baselines(tmp_path / "elsewhere").names() == ["photos"]
 
 
+def test_where_one_cannot_be_written_none_is(run, tmp_path):
+    baselines = Baselines(tmp_path / "stabgate-baselines")
+    for name in ("a", "b"):
+        baselines.write(name, of_k(), "first")
+    baselines.path("a").with_suffix(".npz").write_bytes(b"matrices")
+    baselines.path("b").write_text(baselines.path("b").read_text().replace('"schema": 1', '"schema": 99'))
+    before = baselines.path("a").read_text()
+    code, said = run("accept", report(gate("a", of_k(seed=1)), gate("b", of_k(seed=1))), "--reason", "x")
+    assert code == 2
+    assert "schema 99" in said
+    assert baselines.path("a").read_text() == before
+    assert baselines.path("a").with_suffix(".npz").read_bytes() == b"matrices"
+
+
 unmeasured = replace(of_k(), rows=(replace(of_k().rows[0], k=0, halves=(), reason="no licence"), *of_k().rows[1:]))
 short = replace(of_k(), runs=3, rows=tuple(replace(row, halves=()) for row in of_k().rows))
 

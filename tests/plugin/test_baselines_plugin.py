@@ -337,6 +337,9 @@ def test_what_a_conftest_leaves_out_makes_a_run_incomplete(gates, pytester):
     assert run("--stabgate-json=r.json").ret == 0
     because = report(pytester)["incomplete_because"]
     assert because == f"were not collected (collect_ignore of a conftest, or a plugin): {pytester.path / 'sub'}"
+    pytester.makeconftest("")
+    run("--stabgate-json=r.json", "-o", "python_files=test_g*.py")
+    assert "-o python_files left tests out" in report(pytester)["incomplete_because"]
     pytester.makeconftest("collect_ignore = ['tools']")
     run("--stabgate-json=r.json", "--ignore=sub")
     assert f"a plugin): {pytester.path / 'sub'}" in report(pytester)["incomplete_because"]

@@ -15,6 +15,10 @@ from plugin_gates import NOISY
 
 import pytest_stabgate.fixture  # noqa: F401
 import stabgate.report.terminal  # noqa: F401
+from stabgate.report.html import render_html
+from stabgate.report.junit import junit
+from stabgate.report.markdown import markdown
+from stabgate.report.session import SessionReport
 
 PASSING = """
     def test_steady(stabgate):
@@ -308,3 +312,49 @@ def test_what_only_warns_passes_where_warnings_are_errors(gates):
     result = gates(straddles).runpytest("-W", "error", "--stabgate-inconclusive=warn")
     assert "INCONCLUSIVE" in result.stdout.str()
     result.assert_outcomes(passed=1, warnings=1)
+
+
+def test_a_run_that_did_not_finish_is_no_run_that_passed(gates, pytester):
+    pytester.makepyfile(
+        test_more="""
+        import pytest
+
+        def test_before_its_gate(stabgate):
+            raise RuntimeError("data file missing")
+
+        @pytest.fixture
+        def measured(stabgate):
+            import numpy as np
+            import stabgate as sg
+            stabgate.measure_k_stability(sg.explainers.Random(), np.zeros((2, 3)), runs=5)
+            raise RuntimeError("in setup")
+
+        def test_setup(measured, stabgate): ...
+        """
+    )
+    result = gates(PASSING).runpytest("--stabgate-json=r.json", "test_gates.py", "test_more.py")
+    assert result.ret == 1
+    assert "NOT MEASURED test_setup: the test failed before a gate judged" in result.stdout.str()
+    report = SessionReport.load(pytester.path / "r.json")
+    assert "test_more.py::test_before_its_gate" in report.unfinished
+    assert markdown(report).startswith("## ❌ stabgate: ")
+    assert "The run did not finish: failed, and gates further down" in markdown(report)
+    assert 'name="the run finished"' in junit(report)
+    assert "The run did not finish: " in render_html(report)
+
+
+def test_a_measurement_that_failed_and_was_swallowed_is_none(gates):
+    swallowed = """
+    def test_swallows(stabgate):
+        with pytest.raises(sg.InputError):
+            stabgate.measure_k_stability(noisy(0.01), X[:0])
+"""
+    result = gates(swallowed).runpytest()
+    assert result.ret == 1
+    assert "the test passed without measuring anything through its stabgate fixture" in result.stdout.str()
+
+
+def test_two_documents_need_two_files(gates):
+    result = gates(PASSING).runpytest("--stabgate-json=one", "--stabgate-html=one")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--stabgate-html and --stabgate-json both name" in result.stderr.str()

@@ -96,6 +96,23 @@ def test_a_gate_that_failed_before_its_verdict_takes_the_pass_away(registry, cli
             client.delete_model_version_tag("credit", "2", tag)
 
 
+def test_a_run_that_did_not_finish_passes_no_version_and_kinds_have_tags_of_their_own(client, measured, logged):
+    for tag in client.get_model_version("credit", "2").tags:
+        if tag.startswith("stabgate."):
+            client.delete_model_version_tag("credit", "2", tag)
+    gate = renamed(measured("models:/credit/2"), "kinds/lime", Outcome.PASS)
+    drop = replace(gate, kind="regression", verdict=replace(gate.verdict, outcome=Outcome.FAIL))
+    logged(replace(session_of(gate, minute=30, complete=False), unfinished="did not run: t.py::test_two"))
+    assert tags(client, "2") == {"stabgate.kinds/lime.verdict": "pass", "stabgate.verdict": "not-measured"}
+    logged(session_of(drop, minute=31, complete=False))
+    logged(session_of(gate, minute=32, complete=False))
+    assert tags(client, "2")["stabgate.kinds/lime.drop.verdict"] == "fail"
+    assert tags(client, "2")["stabgate.verdict"] == "fail"
+    for tag in client.get_model_version("credit", "2").tags:
+        if tag.startswith("stabgate."):
+            client.delete_model_version_tag("credit", "2", tag)
+
+
 def test_a_version_that_the_store_does_not_have_is_said(measured, logged, tmp_path):
     gate = measured("models:/credit/1")
     source = {**gate.record["source"], "name": "elsewhere"}
