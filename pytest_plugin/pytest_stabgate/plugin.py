@@ -141,7 +141,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if call.when == "call":
         item.stash[PASSED] = report.passed
     if call.when in ("setup", "call"):
-        item.stash[FAILED] = report.failed or hasattr(report, "wasxfail")
+        item.stash[FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
     gate = item.stash.get(GATE, None)
     if call.when == "teardown" and gate is not None:
         import json

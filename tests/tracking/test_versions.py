@@ -44,11 +44,16 @@ def tags(client, version):
     return {name: value for name, value in found.items() if name.endswith("verdict")}
 
 
+def untagged(client, version):
+    """The registry is that of all tests: what other sessions said of a version goes."""
+    for tag in client.get_model_version("credit", version).tags:
+        if tag.startswith("stabgate."):
+            client.delete_model_version_tag("credit", version, tag)
+
+
 def test_only_versions_all_of_whose_gates_pass_have_the_verdict_pass(client, measured, logged):
     for version in ("1", "2"):  # the registry is that of all tests: what others said of its versions goes first
-        for tag in client.get_model_version("credit", version).tags:
-            if tag.startswith("stabgate."):
-                client.delete_model_version_tag("credit", version, tag)
+        untagged(client, version)
     gate = measured("models:/credit/1")
     steady, shaky = renamed(gate, "a/steady", Outcome.PASS), renamed(gate, "a/shaky: ü", Outcome.FAIL)
     other = renamed(measured("models:/credit/2"), "a/steady", Outcome.PASS)
@@ -91,15 +96,11 @@ def test_a_gate_that_failed_before_its_verdict_takes_the_pass_away(registry, cli
     logged(session_of(error, minute=21, complete=False))
     assert tags(client, "2")["stabgate.early/lime.verdict"] == "not-measured"
     assert tags(client, "2")["stabgate.verdict"] == "not-measured"
-    for tag in client.get_model_version("credit", "2").tags:
-        if tag.startswith("stabgate."):
-            client.delete_model_version_tag("credit", "2", tag)
+    untagged(client, "2")
 
 
 def test_a_run_that_did_not_finish_passes_no_version_and_kinds_have_tags_of_their_own(client, measured, logged):
-    for tag in client.get_model_version("credit", "2").tags:
-        if tag.startswith("stabgate."):
-            client.delete_model_version_tag("credit", "2", tag)
+    untagged(client, "2")
     gate = renamed(measured("models:/credit/2"), "kinds/lime", Outcome.PASS)
     drop = replace(gate, kind="regression", verdict=replace(gate.verdict, outcome=Outcome.FAIL))
     logged(replace(session_of(gate, minute=30, complete=False), unfinished="did not run: t.py::test_two"))
@@ -108,9 +109,7 @@ def test_a_run_that_did_not_finish_passes_no_version_and_kinds_have_tags_of_thei
     logged(session_of(gate, minute=32, complete=False))
     assert tags(client, "2")["stabgate.kinds/lime.drop.verdict"] == "fail"
     assert tags(client, "2")["stabgate.verdict"] == "fail"
-    for tag in client.get_model_version("credit", "2").tags:
-        if tag.startswith("stabgate."):
-            client.delete_model_version_tag("credit", "2", tag)
+    untagged(client, "2")  # other tests ask what their own sessions say
 
 
 def test_a_version_that_the_store_does_not_have_is_said(measured, logged, tmp_path):
